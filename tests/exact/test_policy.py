@@ -159,6 +159,7 @@ compare("augmix=3:1", augmix(3, 1, (1, 2, 3)), 200000)
 compare("augmix=10:1:1", augmix(10, 1, (1,)), 100000)
 compare("augmix=2:3:1:basic:nearest", augmix(2, 3, (1,), False, False), 100000)
 compare("augmix=1:1:4:basic", augmix(1, 1, (4,), False), 100000)
+compare("augmix=1:2:2:basic", augmix(1, 2, (2,), False), 100000)
 depths = collections.Counter()
 for line in lines_of("augmix", 50000):
     text = "".join("|" if change.startswith("14:") else "" if change[:3] in ("13:", "15:") else "x" for change in line)
@@ -181,14 +182,16 @@ def weights(chains, alpha, samples):
     theirs = torch.cat([m[:, :1], sample(torch.tensor([alpha] * chains).expand(samples, -1)) * m[:, 1:]], 1).double().numpy()
     ours = numpy.array([[float.fromhex(change.split(":")[1]) for change in line if change[:2] in ("13", "14")]
                         for line in lines_of("augmix=1:%d:1:%g" % (chains, alpha), samples)])
-    return ours.round(5), theirs.round(5)  # torch keeps shares from 0 and 1
+    shares = numpy.sort(ours[:, 1:])
+    alike = ((shares[:, 1:] == shares[:, :-1]) & (shares[:, 1:] > 1e-6)).sum()  # as numbers of the same draws are
+    return ours.round(5), theirs.round(5), alike  # torch keeps shares from 0 and 1
 
 
 for chains, alpha in ((3, 1), (3, 0.3), (1, 0.5), (5, 2), (8, 0.05), (4, 20)):
-    ours, theirs = weights(chains, alpha, 40000)
+    ours, theirs, alike = weights(chains, alpha, 40000)
     found = [apart(part(ours), part(theirs)) for part in (
         lambda w: w[:, 0], lambda w: w[:, 1], lambda w: w[:, -1], lambda w: w[:, 1:].max(1), lambda w: w[:, 1:].min(1),
         lambda w: (w ** 2).sum(1), lambda w: w[:, 0] - w[:, 1])]
-    tap.ok(max(found) < 1 and abs(ours.sum(1) - 1).max() < 1e-4,
-           "augmix=1:%d:1:%g: weights, %.2f of the most apart" % (chains, alpha, max(found)), ["%s" % found])
+    tap.ok(max(found) < 1 and abs(ours.sum(1) - 1).max() < 1e-4 and alike == 0,
+           "augmix=1:%d:1:%g: weights, %.2f of the most apart" % (chains, alpha, max(found)), ["%s, %d equal shares" % (found, alike)])
 tap.finish()

@@ -106,6 +106,13 @@ SH
 try "a script whose program a shared file names" 0 '^caught .*test_script.sh: sum' 'sum.c cli/test_script.sh
 - i <= n
 + i < n'
+mkdir -p "$work"/tests/cuda
+echo 'build/tests/fftrain_launches: sum.c tests/programs/launches.c ; @mkdir -p $(@D) && cc $^ -o $@' >>"$work"/Makefile
+echo 'int sum(int n); int main(void) { return sum(3) != 6; }' >"$work"/tests/programs/launches.c
+echo 'build/tests/fftrain_launches && echo "ok 1 - sum" || echo "not ok 1 - sum"; echo 1..1' >"$work"/tests/cuda/test_launches.sh
+try "a script whose program has another name than its source" 0 '^caught .*test_launches.sh: sum' 'sum.c cuda/test_launches.sh
+- i <= n
++ i < n'
 sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
 try "tests that fail without a fault" 1 'fail without a fault' "$caught"
 finish

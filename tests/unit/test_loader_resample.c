@@ -60,28 +60,45 @@ static void compare(const augment_case *c, ff_resampler *resampler,
     augment_case_compare(c, version->name, plain, fast);
 }
 
-static void fast_equals_plain(void **state) {
-    (void)state;
+static void compare_versions(augment_case *c) {
     const ff_resample_kernels *version[] = {&ff_resample_rows, ff_resample_avx2(),
                                             ff_resample_avx512()};
+    ff_resampler *resampler;
+    assert_ok(ff_resampler_create(&resampler, &c->host, &c->metadata, error));
+    for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
+        if (version[v]) compare(c, resampler, version[v]);
+    ff_resampler_destroy(&resampler);
+    augment_case_free(c);
+}
+
+static void fast_equals_plain(void **state) {
+    (void)state;
     static const ff_dtype outputs[] = {FF_F32, FF_F16, FF_BF16, FF_U8};
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
         for (int o = 0; o < (from == FF_U8 ? 4 : 3); o++) {
             for (unsigned trial = 0; trial < (o == 3 ? 120 : 24); trial++) {
                 augment_case c;
                 make_case(&c, from, outputs[o]);
-                ff_resampler *resampler;
                 c.host.streams = roll(&luck, 2);
-                assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
-                for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
-                    if (version[v]) compare(&c, resampler, version[v]);
-                ff_resampler_destroy(&resampler);
-                augment_case_free(&c);
+                compare_versions(&c);
             }
         }
     }
-    print_message("# %s, %s\n", version[1] ? "with AVX2" : "without AVX2",
-                  version[2] ? "with AVX-512" : "without AVX-512");
+    print_message("# %s, %s\n", ff_resample_avx2() ? "with AVX2" : "without AVX2",
+                  ff_resample_avx512() ? "with AVX-512" : "without AVX-512");
+}
+
+/* The bytes that a group of outputs reads lie farther apart the more a row is reduced: up to what a
+ * register holds, and beyond. */
+static void every_reduction(void **state) {
+    (void)state;
+    for (uint32_t width = 1; width <= 400; width++) {
+        augment_case c = {.height = 3, .width = width, .out_height = 2, .out_width = 32};
+        c.spec = (ff_augment_spec){.rrc = 1, .scale = {1, 1}, .ratio = {1, 1}};
+        augment_case_init(&c, &luck, FF_U8, FF_CHW, 1, FF_U8, FF_CHW);
+        c.params.y = c.params.x = 0, c.params.height = c.height, c.params.width = width;
+        compare_versions(&c);
+    }
 }
 
 /* To u8 from which values are changed: the value in f32, rounded; and upside down the last row is
@@ -335,9 +352,10 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights),      cmocka_unit_test(fast_equals_plain),
-        cmocka_unit_test(any_sequence), cmocka_unit_test(loaders),
-        cmocka_unit_test(refusals),     cmocka_unit_test(rounded_and_flipped),
+        cmocka_unit_test(weights),         cmocka_unit_test(fast_equals_plain),
+        cmocka_unit_test(any_sequence),    cmocka_unit_test(loaders),
+        cmocka_unit_test(refusals),        cmocka_unit_test(rounded_and_flipped),
+        cmocka_unit_test(every_reduction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
