@@ -50,6 +50,9 @@ tap.ok(done.returncode == again.returncode == 0 and same("scaled", "dp-2"), "--s
 done = fftrain("--data", "one", *RUN, "--dp", "cpu", "--out", "dp-1")
 tap.ok(done.returncode == 0 and len(starts("dp-1")[0].get("ranks", [])) == 1, "--dp with one device is a job of one rank", done.stderr)
 
+done = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "--out", "no-network", LD_PRELOAD=tap.program("no_network.so"))
+tap.ok(done.returncode == 0 and same("no-network", "dp-2"), "--dp needs no network", done.stderr)
+
 # ---- gradients sent in 16 bits: each rank's sums are rounded, and their sum is, by at most the half of a last place, u; so, in norm, the
 # update is off by u * (|a| + |b| + |a + b|) of the ranks' gradients a and b, which is below 4 u |a + b| where they are not opposed
 
