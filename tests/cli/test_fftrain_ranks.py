@@ -105,6 +105,9 @@ for name, how, says, code in [
         ("--dp and --device", ["--dp", "cpu,cpu", "--device", "cpu"], "--dp and --device exclude each other", 2)]:
     done = fftrain("--data", "one", *(word for word in RUN if word not in ("--lr", 0.002)), *how, "--out", "none")
     tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
+done = fftrain("--data", "nowhere", *RUN, "--dp", "cpu,cpu", "--out", "none")
+tap.ok(done.returncode == 74 and "fftrain: nowhere: no such folder" in done.stderr and "every rank opens it" not in done.stderr,
+       "a missing set on one machine: no advice for several", done.stderr)
 done = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "-n")
 tap.ok(done.returncode == 0 and "activations" in done.stdout, "a dry run of replicas shows the first one's plan", done.stderr)
 
