@@ -1,5 +1,6 @@
 /* fftrain: trains a model on packed datasets. This file chooses the command; only it prints errors
  * and exits. */
+#include "format/base/file.h"
 #include "train/commands/command.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ static ff_status run(int argc, char **argv, ff_error *error) {
 
 /* A closed pipe, as in `fftrain report RUN | head`, is a failed write. */
 int main(int argc, char **argv) {
+    ff_hold_standard_files();
     limit_spinning(argv);
     signal(SIGPIPE, SIG_IGN);
     ff_error error = {0};

@@ -342,6 +342,12 @@ void ff_file_discard(ff_file **file) {
     release(file);
 }
 
+void ff_hold_standard_files(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* the lowest number that is free, thus fd */
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 ff_status ff_file_save(const char *directory, const char *name, const ff_buffer *content,
                        ff_error *error) {
     ff_file *file;

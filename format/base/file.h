@@ -57,6 +57,11 @@ void ff_file_discard(ff_file **file);
 FF_MUST_USE ff_status ff_file_save(const char *directory, const char *name,
                                    const ff_buffer *content, ff_error *error);
 
+/* Opens /dev/null at those of the descriptors 0, 1 and 2 that are closed: a file that got one of
+ * these numbers would receive what the program prints. Reading and writing these still fails. A
+ * main calls this before it opens a file. */
+void ff_hold_standard_files(void);
+
 /* Locks the open folder `path`. The lock is the kernel's: it ends with the process and leaves no
  * file. FF_USAGE if another process holds it. *unlocked: the file system has no locks (Lustre
  * without -o flock), so a second writer is not prevented. */

@@ -283,6 +283,13 @@ refuses "a crop larger than the samples" 2 "set/train;16" --data set "${small[@]
 refuses "a stem for a net without" 2 "smallnet" --data set "${small[@]}" --stem imagenet
 refuses "a log in a missing folder" 74 "--log-json: nowhere/log: cannot open for appending: No such file" --data set "${small[@]}" --log-json nowhere/log
 refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space left" --data set "${small[@]}" --log-json /dev/full
+for dp in "" "--dp cpu,cpu"; do
+    # shellcheck disable=SC2086
+    "$fftrain" --data set "${small[@]}" --epochs 1 --out "closed${dp:+-dp}" $dp <&- >&- 2>stderr; code=$?
+    check "stdin and stdout are closed${dp:+, $dp}: exit 74" test $code -eq 74
+    check "  and no file of the run receives what is printed" \
+        test "$(grep -c '^{' "closed${dp:+-dp}/log.jsonl")" -eq "$(wc -l <"closed${dp:+-dp}/log.jsonl")"
+done
 
 # ---- misspelled names, and options of PyTorch's scripts
 refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resnet18?" --data set --model resnet81

@@ -50,6 +50,9 @@ tap.ok(done.returncode == again.returncode == 0 and same("scaled", "dp-2"), "--s
 done = fftrain("--data", "one", *RUN, "--dp", "cpu", "--out", "dp-1")
 tap.ok(done.returncode == 0 and len(starts("dp-1")[0].get("ranks", [])) == 1, "--dp with one device is a job of one rank", done.stderr)
 
+done = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "--out", "no-network", LD_PRELOAD=tap.program("no_network.so"))
+tap.ok(done.returncode == 0 and same("no-network", "dp-2"), "--dp needs no network", done.stderr)
+
 # ---- gradients sent in 16 bits: each rank's sums are rounded, and their sum is, by at most the half of a last place, u; so, in norm, the
 # update is off by u * (|a| + |b| + |a + b|) of the ranks' gradients a and b, which is below 4 u |a + b| where they are not opposed
 
@@ -102,6 +105,9 @@ for name, how, says, code in [
         ("--dp and --device", ["--dp", "cpu,cpu", "--device", "cpu"], "--dp and --device exclude each other", 2)]:
     done = fftrain("--data", "one", *(word for word in RUN if word not in ("--lr", 0.002)), *how, "--out", "none")
     tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
+done = fftrain("--data", "nowhere", *RUN, "--dp", "cpu,cpu", "--out", "none")
+tap.ok(done.returncode == 74 and "fftrain: nowhere: no such folder" in done.stderr and "every rank opens it" not in done.stderr,
+       "a missing set on one machine: no advice for several", done.stderr)
 done = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "-n")
 tap.ok(done.returncode == 0 and "activations" in done.stdout, "a dry run of replicas shows the first one's plan", done.stderr)
 

@@ -278,6 +278,11 @@ def test_mpirun():
     test_launcher("mpirun", lambda: [*MPIRUN, "3"], "" if shutil.which("mpirun") else "mpirun is not installed")
 
 
+def test_no_network():
+    job = start("--ranks", 3, variables={"LD_PRELOAD": tap.program("no_network.so")})
+    check(job, "ranks that --ranks starts need no network", 0, 30 * SLOW, "^fftrain: 3 ranks after", where="out")
+
+
 def test_two_launchers():
     variables = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "h",
                  "MASTER_PORT": "9"}
@@ -286,6 +291,6 @@ def test_two_launchers():
 
 
 TESTS = [test_torchrun, test_faults, test_signals, test_own_pause, test_comings, test_kills, test_starts, test_strangers,
-         test_mpirun, test_two_launchers]  # the longest first
+         test_mpirun, test_two_launchers, test_no_network]  # the longest first
 side_by_side(test for test in TESTS if len(sys.argv) < 2 or test.__name__ in sys.argv[1:])
 tap.finish()

@@ -1,4 +1,5 @@
 /* ffinspect: shows and proves what a packed dataset holds. This file is its command line. */
+#include "format/base/file.h"
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/options.h"
@@ -125,6 +126,7 @@ int main(int argc, char **argv) {
                                 .epilogue = epilogue};
     ff_error error = {0};
     ff_positionals words;
+    ff_hold_standard_files();
     ff_status status = ff_options_parse(&command, argc, argv, &words, &error);
     if (status == FF_OK && !words.done)
         status = inspect(&chosen, words.operand, words.count, &error);

@@ -1,4 +1,5 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
+#include "format/base/file.h"
 #include "format/cli/nearest.h"
 #include "tools/ffpack/commands/command.h"
 
@@ -49,6 +50,7 @@ static int refuse(const char *word) {
 
 /* A closed pipe, as in `ffpack repair SET | head`, is a failed write. */
 int main(int argc, char **argv) {
+    ff_hold_standard_files();
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; argc > 1 && i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].word)) return commands[i].run(argc - 1, argv + 1);

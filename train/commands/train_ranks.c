@@ -75,7 +75,7 @@ typedef struct team {
 /* Another rank, on another machine, may lack the files that rank 0 finds. */
 static ff_status not_there(const ff_job *job, ff_status status, ff_error *error) {
     char first[sizeof error->message];
-    if (!job->rank || status != FF_IO) return status;
+    if (!job->rank || status != FF_IO || ff_ranks_are_own(job->ranks)) return status;
     snprintf(first, sizeof first, "%s", error->message);
     return ff_fail(error, status, "%s; every rank opens it at this path", first);
 }

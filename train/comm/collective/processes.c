@@ -25,7 +25,6 @@ typedef struct introduction {
     char machine[128]; /* equal if memory can be shared */
     int pid, file;
     bool staged;
-    ff_network_place place;
 } introduction;
 
 /* ---- exchange ------------------------------------------------------------------------------- */
@@ -125,22 +124,24 @@ static ff_status meet(process_comm *comm, const ff_comm_processes_options *optio
                       ff_error *error) {
     const int size = options->size, rank = options->rank;
     introduction own = {.pid = getpid(), .staged = comm->host.memory.staged}, *all = NULL;
-    bool member[FF_COMM_RANKS_MOST] = {false}, peer[FF_COMM_RANKS_MOST];
+    bool member[FF_COMM_RANKS_MOST] = {false}, peer[FF_COMM_RANKS_MOST], all_share = true;
     FF_TRY(machine_of(own.machine, sizeof own.machine, error));
     FF_TRY(ff_shared_create(&comm->shared, rank, size, error));
-    FF_TRY(ff_network_listen(&comm->network, rank, size, &own.place, error));
     own.file = comm->shared.file;
     FF_TRY(ff_alloc(&all, (uint64_t)size * (sizeof *all + sizeof(ff_network_place)), 1,
                     "the ranks' addresses", error));
-    ff_network_place *places = (ff_network_place *)(all + size);
+    ff_network_place own_place, *places = (ff_network_place *)(all + size);
     ff_status status = gather(options, &own, sizeof own, all, error);
     if (status != FF_OK) goto done;
-    for (int r = 0; r < size; r++) {
-        *pieces = *pieces || all[r].staged;
-        places[r] = all[r].place;
-    }
+    for (int r = 0; r < size; r++) *pieces = *pieces || all[r].staged;
     FF_TRY_DONE(open_shared(comm, options, all, member, error));
-    for (int r = 0; r < size; r++) peer[r] = !member[r];
+    for (int r = 0; r < size; r++) {
+        peer[r] = !member[r];
+        all_share = all_share && member[r];
+    }
+    if (all_share) goto done; /* at every rank */
+    FF_TRY_DONE(ff_network_listen(&comm->network, rank, size, &own_place, error));
+    FF_TRY_DONE(gather(options, &own_place, sizeof own_place, places, error));
     status = ff_network_connect(&comm->network, places, peer, options->timeout_ns, error);
 done:
     free(all);

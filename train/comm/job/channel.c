@@ -167,8 +167,10 @@ static ff_status start(ff_channel *channel, const ff_ranks *ranks, ff_error *err
     root->rank = 0;
     if (channel->rank) {
         FF_TRY(ff_channel_connect(ranks, channel->end_ns, &root->fd, error));
-        snprintf(root->name, sizeof root->name, "rank 0 (%.100s, port %d)", ranks->host,
-                 ranks->port);
+        snprintf(root->name, sizeof root->name, "rank 0");
+        if (ranks->port)
+            snprintf(root->name, sizeof root->name, "rank 0 (%.100s, port %d)", ranks->host,
+                     ranks->port);
         FF_TRY_DONE(ff_hello_add(&body, own, error));
         ff_peer_post(channel, root, FF_MESSAGE_HELLO, body.bytes, body.length);
     } else {

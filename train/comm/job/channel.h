@@ -1,4 +1,4 @@
-/* The control channel of a job: a TCP connection from every rank to rank 0, and a thread that sends
+/* The control channel of a job: a connection from every rank to rank 0, and a thread that sends
  * and watches heartbeats. It carries everything that a step does not wait for: rendezvous,
  * agreement, checksums, and the reason why a rank failed.
  *

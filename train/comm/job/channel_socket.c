@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,12 @@ static int find(const char *host, int port, int flags, struct addrinfo **found) 
     snprintf(service, sizeof service, "%d", port);
     *found = NULL;
     return getaddrinfo(host, service, &wanted, found);
+}
+
+socklen_t ff_channel_name(const char *job, struct sockaddr_un *address) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "fftrain-%s", job);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address->sun_path + 1));
 }
 
 /* -1 with errno if the address is not available. */
@@ -89,13 +96,14 @@ int ff_channel_accept(int listener) {
 }
 
 /* Connects to one address; returns 0 or an errno. */
-static int connect_to(const struct addrinfo *address, uint64_t end_ns, int *fd) {
+static int connect_to(int family, const void *address, socklen_t address_length, uint64_t end_ns,
+                      int *fd) {
     int number = 0;
     socklen_t length = sizeof number;
-    *fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0) return errno;
     prepare(*fd);
-    if (connect(*fd, address->ai_addr, address->ai_addrlen) == 0) return 0;
+    if (connect(*fd, address, address_length) == 0) return 0;
     number = errno;
     if (number == EINPROGRESS) {
         struct pollfd wait = {.fd = *fd, .events = POLLOUT};
@@ -109,24 +117,38 @@ static int connect_to(const struct addrinfo *address, uint64_t end_ns, int *fd) 
     return number;
 }
 
+/* Connects to one of the addresses of a host; returns why it did not. */
+static const char *connect_host(const ff_ranks *ranks, uint64_t end_ns, int *fd) {
+    struct addrinfo *found;
+    const char *why = "it has no address";
+    const int wrong = find(ranks->host, ranks->port, 0, &found);
+    if (wrong) why = gai_strerror(wrong);
+    for (const struct addrinfo *at = found; at && *fd < 0; at = at->ai_next) {
+        const int number = connect_to(at->ai_family, at->ai_addr, at->ai_addrlen, end_ns, fd);
+        if (number) why = strerror(number);
+    }
+    if (found) freeaddrinfo(found);
+    return why;
+}
+
+static const char *connect_name(const ff_ranks *ranks, uint64_t end_ns, int *fd) {
+    struct sockaddr_un at;
+    const socklen_t length = ff_channel_name(ranks->host, &at);
+    return strerror(connect_to(AF_UNIX, &at, length, end_ns, fd));
+}
+
 ff_status ff_channel_connect(const ff_ranks *ranks, uint64_t end_ns, int *fd, ff_error *error) {
     const struct timespec pause = {0, PAUSE_MS * 1000000L};
     *fd = -1;
     for (;;) {
-        struct addrinfo *found;
-        const char *why = "it has no address";
-        const int wrong = find(ranks->host, ranks->port, 0, &found);
-        if (wrong) why = gai_strerror(wrong);
-        for (const struct addrinfo *at = found; at && *fd < 0; at = at->ai_next) {
-            const int number = connect_to(at, end_ns, fd);
-            if (number) why = strerror(number);
-        }
-        if (found) freeaddrinfo(found);
+        const char *why = (ranks->port ? connect_host : connect_name)(ranks, end_ns, fd);
         if (*fd >= 0) return FF_OK;
         FF_TRY(ff_interrupt_check(error));
-        if (ff_now_ns() >= end_ns)
+        if (ff_now_ns() >= end_ns && ranks->port)
             return ff_fail(error, FF_FAILED, "rank 0 does not answer at %s, port %d: %s",
                            ranks->host, ranks->port, why);
+        if (ff_now_ns() >= end_ns)
+            return ff_fail(error, FF_FAILED, "rank 0 does not answer: %s", why);
         nanosleep(&pause, NULL);
     }
 }

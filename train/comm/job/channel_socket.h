@@ -6,7 +6,12 @@
 #include "train/comm/job/ranks.h"
 
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+/* The address of the Unix socket of a job that fftrain started, in Linux's abstract namespace: it
+ * has no file. Returns its length. */
+socklen_t ff_channel_name(const char *job, struct sockaddr_un *address);
 /* *fd = a socket that listens at the port of `ranks`: ranks->listener, if it is set; else a new
  * one, on this machine's loopback if the host is its loopback name, otherwise on all its addresses.
  * The caller closes it. */

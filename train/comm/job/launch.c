@@ -3,11 +3,11 @@
 #include "format/base/memory.h"
 #include "format/base/read.h"
 #include "format/base/thread.h"
+#include "train/comm/job/channel_socket.h"
 #include "train/comm/job/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ typedef struct rank_process {
 } rank_process;
 
 typedef struct rank_launch {
-    int count, running, listener, port, signals;
+    int count, running, listener, signals;
     pid_t group;
     sigset_t before; /* blocked signals */
     char job[17];
@@ -52,7 +53,6 @@ static void become_rank(const rank_launch *launch, int rank, int output, pid_t p
         int value;
     } numbers[] = {{"FFTRAIN_RANK", rank},
                    {"FFTRAIN_RANKS", launch->count},
-                   {"FFTRAIN_PORT", launch->port},
                    {"FFTRAIN_LISTENER", launch->listener}};
     bool bad = false;
     setpgid(0, launch->group);
@@ -203,22 +203,20 @@ static void run(rank_launch *launch, uint64_t timeout_ns) {
     }
 }
 
-/* Opens a port that only this machine reaches, and makes a name that no other job has. */
+/* Makes a name that no other job has, and listens at the Unix socket with this name, which needs no
+ * network. */
 static ff_status prepare(rank_launch *launch, ff_error *error) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
+    struct sockaddr_un address;
     uint64_t random;
     sigset_t taken;
-    launch->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (launch->listener < 0 ||
-        bind(launch->listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(launch->listener, SOMAXCONN) != 0 ||
-        getsockname(launch->listener, (struct sockaddr *)&address, &length) != 0)
-        return ff_fail_errno(error, "cannot listen at a port of this machine for the ranks");
-    launch->port = ntohs(address.sin_port);
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return ff_fail_errno(error, "no random number for the name of the job");
     snprintf(launch->job, sizeof launch->job, "%016llx", (unsigned long long)random);
+    const socklen_t length = ff_channel_name(launch->job, &address);
+    launch->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (launch->listener < 0 || bind(launch->listener, (struct sockaddr *)&address, length) != 0 ||
+        listen(launch->listener, SOMAXCONN) != 0)
+        return ff_fail_errno(error, "cannot make a socket for the ranks");
     FF_TRY(ff_alloc(&launch->children, (uint64_t)launch->count, sizeof *launch->children,
                     "the ranks", error));
     FF_TRY(ff_alloc(&launch->polled, (uint64_t)launch->count + 1, sizeof *launch->polled,

@@ -22,7 +22,7 @@ static const rank_family families[FAMILIES] = {
                  "FFTRAIN_RANK",
                  "FFTRAIN_RANKS",
                  "FFTRAIN_RANK",
-                 {"FFTRAIN_PORT", "FFTRAIN_JOB"},
+                 {"FFTRAIN_JOB"},
                  {"FFTRAIN_JOB"}},
     [TORCHRUN] = {"torchrun",
                   "RANK",
@@ -156,9 +156,10 @@ static ff_status read_slurm(ff_ranks *ranks, ff_buffer *host, ff_error *error) {
 static ff_status find_address(ff_ranks *ranks, int chosen, ff_error *error) {
     static const char *const passed[] = {
         [OPEN_MPI] = "mpirun -x MASTER_ADDR=HOST", [MPICH] = "mpirun -genv MASTER_ADDR HOST"};
-    const char *given = chosen == FFTRAIN ? NULL : value_of("MASTER_ADDR");
+    const char *given = value_of("MASTER_ADDR");
     ff_buffer node = {0};
     ff_status status = FF_OK;
+    if (chosen == FFTRAIN) return ff_copy_string(&ranks->host, value_of("FFTRAIN_JOB"), error);
     if (chosen == SLURM) FF_TRY_DONE(read_slurm(ranks, &node, error));
     if (!given) given = node.bytes;
     if (!given && ranks->local_size < ranks->size)
@@ -166,9 +167,7 @@ static ff_status find_address(ff_ranks *ranks, int chosen, ff_error *error) {
                             "MASTER_ADDR is not set: on several machines set rank 0's: %s",
                             passed[chosen]));
     FF_TRY_DONE(ff_copy_string(&ranks->host, given ? given : "127.0.0.1", error));
-    if (chosen == FFTRAIN)
-        status = read_number("FFTRAIN_PORT", 1, 65535, &ranks->port, error);
-    else if (chosen == TORCHRUN)
+    if (chosen == TORCHRUN)
         status = read_number("MASTER_PORT", 1, 65534, &ranks->port, error);
     else if (value_of("MASTER_PORT"))
         status = read_number("MASTER_PORT", 1, 65535, &ranks->port, error);

@@ -13,9 +13,9 @@ typedef struct ff_ranks {
     int local_rank, local_size; /* on this machine */
     const char *family; /* "torchrun", "Open MPI", "MPICH", "SLURM", "fftrain"; NULL = none */
     char *host;         /* of rank 0, for the control channel; owned, like job */
-    int port;
+    int port;           /* at `host`; 0: a Unix socket with the name `host` (ff_channel_name) */
     char *job; /* the same at all ranks; different for other jobs if launchers distinguish them */
-    int listener; /* rank 0 of --ranks: the socket that its launcher opened at `port`; else -1 */
+    int listener; /* rank 0 of --ranks: the socket that its launcher opened; else -1 */
 } ff_ranks;
 
 /* FF_USAGE names the variable that is missing, not a number or out of range, and two launchers
@@ -24,7 +24,8 @@ typedef struct ff_ranks {
  * Rank 0's address is torchrun's MASTER_ADDR and the port after MASTER_PORT, because torchrun's
  * agent may hold MASTER_PORT itself. Otherwise it is MASTER_ADDR and MASTER_PORT, if they are set;
  * or the first host of SLURM's node list, or this machine if all ranks are on it, with a port from
- * 15000 to 24999 derived from the job. */
+ * 15000 to 24999 derived from the job. Under fftrain itself it is a Unix socket named by the job.
+ */
 FF_MUST_USE ff_status ff_ranks_read(ff_ranks *ranks, ff_error *error);
 void ff_ranks_free(ff_ranks *ranks);
 
