@@ -9,7 +9,7 @@
 
 enum { ALIGN = 256, MOST_ALLOCATIONS = 1 << 20, PAGE = 4096, DEVICES = 8 };
 enum { UNWRITTEN_VALUE = 0xff }; /* a NaN in each dtype */
-/* Of each byte; the device's number above. */
+/* For each byte; the device's number stands above. */
 enum { LIVE = 1, WRITTEN = 2, READ_NOW = 4, WROTE_NOW = 8, ANYWHERE = 16, DEVICE_SHIFT = 5 };
 
 typedef struct allocation {
@@ -139,7 +139,7 @@ void begin_kernel(void) {
     touched_count = 0;
 }
 
-/* Of one page that the kernel touched: its accesses as runs of bytes. */
+/* The accesses of a kernel to one page, as runs of bytes. */
 static void end_page(const actor *by, size_t from) {
     enum { NOW = READ_NOW | WROTE_NOW };
     for (size_t i = from, end = from + PAGE, next; i < end; i = next) {

@@ -23,7 +23,7 @@ static int of_four(uint64_t i, uint64_t salt) {
 
 /* ---- pools ---- */
 
-/* Of the 3 x 3 window of output element i, pad 1. */
+/* The 3 x 3 window of output element i, pad 1. */
 static int largest_of(uint64_t i, int *index) {
     const ff_pool *pool = &now.pool;
     const place p = place_of(&pool->output, i);
