@@ -103,11 +103,11 @@ void ff_reader_prefetch(ff_reader *reader, uint64_t number) {
     ff_dataset *dataset = reader->dataset;
     const ff_shard *shard;
     ff_entry entry;
-    ff_error ignored;
-    if (reader->direct || reader->frames || number >= dataset->header.sample_count) return;
+    const bool elsewhere = reader->direct || reader->frames || reader->find; /* not in a mapping */
+    if (elsewhere || number >= dataset->header.sample_count) return;
     if (dataset->verify != FF_VERIFY_ALWAYS && !awaits_first_check(dataset, number)) return;
-    if (ff_dataset_entry(dataset, number, &entry, &ignored) != FF_OK ||
-        ff_dataset_open_shard(dataset, entry.shard, &shard, &ignored) != FF_OK)
+    if (ff_dataset_entry(dataset, number, &entry, NULL) != FF_OK ||
+        ff_dataset_open_shard(dataset, entry.shard, &shard, NULL) != FF_OK)
         return;
     const uintptr_t slot = (uintptr_t)shard->mapped.map + entry.offset;
     for (uint64_t at = 0; at < entry.bytes && at < PREFETCH_BYTES; at += 64)

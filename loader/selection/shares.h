@@ -14,7 +14,7 @@ typedef struct ff_shares_stage {
         upto[FF_SETS_LIMIT + 1]; /* [count + 1]: sums of the shares, whole numbers, from 0 on */
 } ff_shares_stage;
 
-/* All zero if there are no shares. */
+/* All zero without shares. */
 typedef struct ff_shares {
     ff_shares_stage *stage;            /* [stages]; the first begins with epoch 0 */
     uint32_t stages, count;            /* sets */
