@@ -30,7 +30,7 @@ static size_t used_of[DEVICES];
 static uint32_t *page_seen, pass;
 static size_t *touched, touched_count;
 
-static void *reserve(size_t bytes) {
+void *reserve(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) abort();

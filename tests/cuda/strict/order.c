@@ -27,13 +27,6 @@ static readers *sets;
 static uint32_t operation_count, set_count;
 static uint32_t *writer, *reader; /* of each byte: an operation; a set. 0: none */
 
-static void *reserve(size_t bytes) {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) abort();
-    return at;
-}
-
 __attribute__((constructor)) static void prepare(void) {
     operations = reserve(sizeof *operations << OPERATIONS_BITS);
     sets = reserve(sizeof *sets << OPERATIONS_BITS);

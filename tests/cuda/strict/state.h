@@ -59,6 +59,9 @@ void fail(const place *now, const place *then, const void *at, const char *forma
 
 /* ---- memory.c ---- */
 
+/* Zeroed memory that takes pages only where it is written. */
+void *reserve(size_t bytes);
+
 enum { ARENA_BITS = 35, PINNED = -1 };
 extern char *arena;
 
