@@ -379,8 +379,10 @@ ff_status ff_device_cuda_properties(int ordinal, ff_cuda_properties *out, ff_err
 
 static ff_status open_device(int ordinal, ff_error *error) {
     CUDA_TRY(ordinal, cudaSetDevice, ordinal); /* creates the device's context */
-    CUDA_TRY(ordinal, cudaFree, NULL);         /* fails if the device cannot be used */
-    return FF_OK;
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaFree(NULL); /* fails if the device cannot be used */
+    (void)stand_apart(before);
+    return code == cudaSuccess ? FF_OK : fail(ordinal, "cudaFree", code, error);
 }
 
 ff_status ff_device_cuda_create(ff_device **out, int ordinal, ff_error *error) {

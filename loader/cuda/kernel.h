@@ -25,9 +25,11 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#else
+#include <cuda_sim.h>
+#endif
 
 /* More than 48 KiB of dynamic shared memory must be requested. */
 template <typename Kernel>
@@ -35,6 +37,8 @@ static inline cudaError_t ff_cuda_allow_shared(Kernel *kernel, size_t bytes) {
     if (bytes <= 48u << 10) return cudaSuccess;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
+
+#ifdef __CUDACC__
 
 template <typename... Parameters, typename... Arguments>
 static inline int ff_cuda_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
@@ -56,10 +60,11 @@ static inline int ff_cuda_launch(void (*kernel)(Parameters...), dim3 grid, dim3 
 
 #else
 
-#include <cuda_sim.h>
-
 #define FF_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                  \
-    ff_sim_launch({__FILE__, #kernel}, kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
+    (ff_cuda_allow_shared(kernel, shared_bytes) != cudaSuccess                                     \
+         ? (int)cudaErrorInvalidValue                                                              \
+         : ff_sim_launch({__FILE__, #kernel}, kernel, grid, block, shared_bytes, stream,           \
+                         __VA_ARGS__))
 #define FF_DYNAMIC_SHARED(type, name) type *name = (type *)ff_sim_dynamic_shared()
 
 #endif

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 gpu=tests/gpu/sm_90_h100.json
 export HOME=$scratch
-if [ ! -f "$build/libff_cuda.so" ]; then
+if [ ! -x "$build/tests/fftrain_launches" ]; then
     skip_all "launches" "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
 fi
 # cuDNN offers engines compiled at run time where it finds a driver.

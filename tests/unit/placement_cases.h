@@ -67,9 +67,21 @@ static inline ff_status placement_allocate_pinned(ff_device *device, void **memo
     return placement_device_table->allocate_pinned(device, memory, bytes, what, error);
 }
 
+static inline int placement_cards(void) {
+    int count;
+    assert_ok(placement_card->device_count(&count, error));
+    return count;
+}
+
+/* With two GPUs the batches are on the second one, and the first one is current before the calls
+ * that launch kernels. */
+static inline void placement_leave(ff_device *device) {
+    if (placement_card) device->table->restore(device, 0);
+}
+
 static inline void placement_open(const placement_case *c, ff_device **device) {
     if (placement_card)
-        assert_ok(placement_card->device_create(device, 0, error));
+        assert_ok(placement_card->device_create(device, placement_cards() - 1, error));
     else
         assert_ok(ff_device_sim_create(device, c->streams, 200000, c->seed, error));
     placement_device_table = (*device)->table;
@@ -79,10 +91,34 @@ static inline void placement_open(const placement_case *c, ff_device **device) {
     (*device)->table = &placement_table;
 }
 
+/* Copies to pinned memory, until the stream is done. */
+enum { PLACEMENT_TAKEN = 4096 };
+static struct {
+    void **to;
+    uint64_t bytes;
+} placement_taken[PLACEMENT_TAKEN];
+static int placement_taken_count;
+
 static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,
                                   uint64_t bytes) {
-    *to = from ? malloc(bytes + 1) : NULL;
-    if (from) assert_ok(device->table->copy(device, stream, *to, from, bytes, error));
+    *to = NULL;
+    if (!from) return;
+    assert_true(placement_taken_count < PLACEMENT_TAKEN);
+    assert_ok(device->table->allocate_pinned(device, to, bytes, "a test", error));
+    assert_ok(device->table->copy(device, stream, *to, from, bytes, error));
+    placement_taken[placement_taken_count].to = to;
+    placement_taken[placement_taken_count++].bytes = bytes;
+}
+
+static inline void placement_settle(ff_device *device, ff_stream *stream) {
+    assert_ok(device->table->stream_synchronize(device, stream, error));
+    for (int i = 0; i < placement_taken_count; i++) {
+        void *pinned = *placement_taken[i].to, *kept = malloc(placement_taken[i].bytes + 1);
+        memcpy(kept, pinned, placement_taken[i].bytes);
+        device->table->release_pinned(device, pinned);
+        *placement_taken[i].to = kept;
+    }
+    placement_taken_count = 0;
 }
 
 /* The index of an epoch's size. */
@@ -92,22 +128,25 @@ static inline size_t placement_size(const placement_case *c, uint32_t epoch) {
     return which;
 }
 
-/* As a warm-up does: makes a batch of another epoch's size, which is not compared. */
-static inline void placement_warm(const placement_case *c, ff_batches *batches, ff_stream *stream) {
-    const ff_batch_info *batch;
-    for (int size = 0; size <= (int)c->options.size_count; size++) {
-        ff_batches_set_size(batches, size);
-        assert_ok(ff_batches_prepare(batches, stream, &batch, error));
-        assert_ok(ff_batches_enqueue(batches, stream, error));
-    }
-    ff_batches_set_size(batches, -1);
-}
-
 /* Allocates nothing: other replicas' collectives may run. */
 static inline void placement_rewind(ff_batches *batches, ff_stream *stream) {
     atomic_store(&placement_refuses, true);
     assert_ok(ff_batches_rewind(batches, stream, error));
     atomic_store(&placement_refuses, false);
+}
+
+/* As a warm-up does: makes a batch of another epoch's size, which is not compared. */
+static inline void placement_warm(const placement_case *c, ff_device *device, ff_batches *batches,
+                                  ff_stream *stream) {
+    const ff_batch_info *batch;
+    for (int size = 0; size <= (int)c->options.size_count; size++) {
+        ff_batches_set_size(batches, size);
+        assert_ok(ff_batches_prepare(batches, stream, &batch, error));
+        placement_leave(device);
+        assert_ok(ff_batches_enqueue(batches, stream, error));
+        placement_rewind(batches, stream);
+    }
+    ff_batches_set_size(batches, -1);
 }
 
 /* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
@@ -146,22 +185,27 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
         assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         if (!batch) break;
         if (step == c->seed % 4) { /* as warming up and timing do */
-            placement_warm(c, batches, stream);
+            placement_warm(c, device, batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
+            placement_leave(device);
             assert_ok(ff_batches_enqueue_again(batches, stream, error));
+            placement_leave(device);
             placement_rewind(batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         }
         ff_recording **recording = &recordings[placement_size(c, batch->epoch)];
         if (c->recorded && step >= 1 && !*recording) {
             assert_ok(table->capture_begin(device, stream, error));
+            placement_leave(device);
             assert_ok(ff_batches_enqueue(batches, stream, error));
             assert_ok(table->capture_end(device, stream, recording, error));
         }
-        if (*recording)
+        if (*recording) {
             assert_ok(table->recording_launch(device, *recording, stream, error));
-        else
+        } else {
+            placement_leave(device);
             assert_ok(ff_batches_enqueue(batches, stream, error));
+        }
         placement_copy *copy = &copies[step];
         placement_take(device, stream, (void **)&copy->data, buffers->data, rows * row);
         placement_take(device, stream, (void **)&copy->weight, buffers->weight, rows * 4ul);
@@ -173,7 +217,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
                            4ul * rows * buffers->label[i].width);
         assert_ok(ff_batches_finish(batches, stream, error));
     }
-    assert_ok(table->stream_synchronize(device, stream, error));
+    placement_settle(device, stream);
     assert_int_equal(ff_batches_measure(batches).batches, step);
     ff_batches_destroy(&batches);
     for (int i = 0; i <= PLACEMENT_SIZES; i++) table->recording_destroy(device, recordings[i]);

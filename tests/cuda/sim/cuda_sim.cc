@@ -12,6 +12,7 @@
 #endif
 
 enum { THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / 32, SHARED_MOST = 227 << 10 };
+enum { SHARED_UNASKED = 48 << 10, KERNELS_MOST = 64 };
 enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
 
 thread_local ff_sim_thread *ff_sim_self;
@@ -369,12 +370,40 @@ static void release(void *context) {
     delete one;
 }
 
-static bool valid(dim3 grid, dim3 shape, size_t shared_bytes) {
+/* What cudaFuncSetAttribute was called with. */
+static struct {
+    const void *kernel;
+    size_t bytes;
+} asked[KERNELS_MOST];
+
+static size_t asked_of(const void *kernel) {
+    std::lock_guard<std::mutex> lock(launches);
+    size_t bytes = 0;
+    for (unsigned i = 0; i < KERNELS_MOST && asked[i].kernel; i++)
+        if (asked[i].kernel == kernel) bytes = asked[i].bytes;
+    return bytes;
+}
+
+int ff_sim_ask_shared(const void *kernel, int bytes) {
+    std::lock_guard<std::mutex> lock(launches);
+    unsigned i = 0;
+    while (i < KERNELS_MOST - 1 && asked[i].kernel && asked[i].kernel != kernel) i++;
+    asked[i] = {kernel, (size_t)bytes};
+    return bytes <= SHARED_MOST ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* An ff_sim_call begins with it. */
+static const void *kernel_of(const launch *one) {
+    return *(const void *const *)one->context;
+}
+
+static bool valid(const launch *one) {
+    const dim3 &grid = one->grid, &shape = one->block;
     uint64_t count = (uint64_t)shape.x * shape.y * shape.z;
     uint64_t blocks = blocks_of(grid), most = ff_cudasim_choose ? UINT64_MAX : 1u << 31;
     return count > 0 && count <= THREADS_MOST && shape.z <= 64 && blocks > 0 &&
            grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535 && blocks < most &&
-           shared_bytes <= SHARED_MOST;
+           (one->shared_bytes <= SHARED_UNASKED || one->shared_bytes <= asked_of(kernel_of(one)));
 }
 
 int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
@@ -382,7 +411,7 @@ int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 shape, size_t shared_bytes,
                    void (*release_context)(void *context)) {
     launch *one = new launch{name, grid, shape, shared_bytes, body, context, release_context};
     int status = INVALID_CONFIGURATION;
-    if (!valid(grid, shape, shared_bytes)) {
+    if (!valid(one)) {
         release(one);
     } else if (stream && ff_cudasim_enqueue) {
         status = ff_cudasim_enqueue(stream, run, one, release);
@@ -394,9 +423,14 @@ int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 shape, size_t shared_bytes,
     return status;
 }
 
-/* An ff_sim_call begins with it. */
-extern "C" const void *ff_cudasim_kernel(const void *context) {
-    return *(const void *const *)((const launch *)context)->context;
+ff_cudasim_launch ff_cudasim_launch_of(const void *context) {
+    const launch *one = (const launch *)context;
+    const dim3 &grid = one->grid, &shape = one->block;
+    return {kernel_of(one),
+            {grid.x, grid.y, grid.z},
+            {shape.x, shape.y, shape.z},
+            one->shared_bytes,
+            asked_of(kernel_of(one))};
 }
 
 uint64_t ff_cudasim_launches(void) {

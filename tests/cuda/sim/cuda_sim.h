@@ -309,6 +309,18 @@ static inline unsigned __float2uint_rn(float a) {
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+typedef int cudaError_t;
+enum {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8
+};
+int ff_sim_ask_shared(const void *kernel, int bytes);
+template <typename Kernel>
+static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, int, int bytes) {
+    return ff_sim_ask_shared((const void *)kernel, bytes);
+}
+
 /* FF_LAUNCH's place and first argument. */
 struct ff_sim_name {
     const char *file, *kernel;

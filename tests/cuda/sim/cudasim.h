@@ -2,6 +2,7 @@
 #ifndef FF_CUDASIM_H
 #define FF_CUDASIM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -25,8 +26,14 @@ typedef unsigned (*ff_cudasim_choose_function)(const char *file, const char *ker
                                                const unsigned grid[3], uint64_t *blocks);
 extern ff_cudasim_choose_function ff_cudasim_choose;
 
-/* The kernel of a launch: its function's address, from the context that the hook was passed. */
-const void *ff_cudasim_kernel(const void *context);
+/* A launch, from the context that the hook was passed. asked: cudaFuncSetAttribute's bytes of
+ * dynamic shared memory for the kernel; 0: never called. */
+typedef struct ff_cudasim_launch {
+    const void *kernel; /* its function's address */
+    unsigned grid[3], block[3];
+    size_t shared_bytes, asked;
+} ff_cudasim_launch;
+ff_cudasim_launch ff_cudasim_launch_of(const void *context);
 
 /* The number of kernels run so far. */
 uint64_t ff_cudasim_launches(void);

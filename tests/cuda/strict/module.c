@@ -3,6 +3,8 @@
 #include "loader/cuda/module.h"
 
 #include "format/base/memory.h"
+#include "loader/cuda/device_cuda.h"
+#include "tests/cuda/sim/device.h"
 #include "train/compute/cuda/cudnn/library.h"
 
 #include <stdlib.h>
@@ -44,4 +46,11 @@ ff_status ff_library_cudnn_describe(ff_device *device, char **json, ff_error *er
                           "{\"deviceName\": \"simulated GPU\", \"deviceVer\": 900, "
                           "\"totalGlobalMem\": 8589934592, \"multiProcessorCount\": 4}",
                           error);
+}
+
+/* In place of the simulated device: the module's. */
+ff_status ff_device_sim_create(ff_device **device, ff_host_streams streams, uint64_t delay_ns,
+                               uint64_t seed, ff_error *error) {
+    (void)streams, (void)delay_ns, (void)seed;
+    return ff_device_cuda_create(device, 0, error);
 }

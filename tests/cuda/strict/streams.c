@@ -3,6 +3,7 @@
 
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/device.h"
+#include "tests/cuda/strict/limits.h"
 
 #include <stdlib.h>
 
@@ -171,7 +172,14 @@ static int launch(const char *what, const void *code, work piece, void *to) {
 static int launch_kernel(void *stream, void (*function)(void *), void *context,
                          void (*release)(void *)) {
     const work piece = {.function = function, .context = context, .release = release};
-    return launch("a kernel", ff_cudasim_kernel(context), piece, stream);
+    const ff_cudasim_launch one = ff_cudasim_launch_of(context);
+    lock_all();
+    const char *why = strict_refusal_of_all(&one);
+    if (why) (void)refuse("a kernel's launch", cudaErrorInvalidConfiguration, why);
+    unlock_all();
+    if (!why) return launch("a kernel", one.kernel, piece, stream);
+    release(context);
+    return cudaErrorInvalidConfiguration;
 }
 
 /* In place of the simulated device's: what the plain library enqueues. */

@@ -16,7 +16,11 @@ STRICT_OWN    := $(call objects,$(sort $(wildcard tests/cuda/strict/*.c)))
 STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OWN) \
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
 STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim
-STRICT_PROGRAMS := $(if $(MODULES),$(STRICT_MAINS:%_sim=$(BUILD)/strict/%))
+# Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place.
+STRICT_UNITS  := $(patsubst %,$(BUILD)/strict/%,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))
+STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,reducer ranks run planned probe profile))
+STRICT_UNITS  += $(STRICT_DEVICE_UNITS)
+STRICT_PROGRAMS := $(if $(MODULES),$(STRICT_MAINS:%_sim=$(BUILD)/strict/%)) $(STRICT_UNITS)
 
 $(STRICT)/%.o: private FIRST_FLAGS = $(FLAGS_train) $(FLAGS_cuda) $(FLAGS_dnnl) $(FLAGS_headers)
 $(STRICT)/%.o: private ALL_CFLAGS += $(STRICT_FLAGS)
@@ -30,8 +34,24 @@ $(STRICT_OWN): private FIRST_FLAGS = $(FLAGS_cuda)
 STRICT_WRAPPED := $(STRICT_CALLS:%=-Wl$(comma)--wrap=%)
 $(STRICT_PROGRAMS): private LINKER = $(CXX) -rdynamic
 $(STRICT_PROGRAMS): private WITH = -Wl,--defsym=ff_library_cudnn=ff_library_plain $(STRICT_WRAPPED) $(LDLIBS_TRAIN)
-$(STRICT_PROGRAMS): $(BUILD)/strict/%: $(STRICT)/tests/programs/%_sim.o $(STRICT_OBJECTS) $(LAYERS)
+$(STRICT_MAINS:%_sim=$(BUILD)/strict/%): $(BUILD)/strict/%: $(STRICT)/tests/programs/%_sim.o
+$(STRICT_UNITS): $(BUILD)/strict/%: $(STRICT)/tests/cuda/unit/%.o
+$(STRICT)/tests/cuda/unit/%.o: private FIRST_FLAGS = $(FLAGS_gpu) $(FLAGS_train) $(FLAGS_cuda)
+$(STRICT_DEVICE_UNITS:$(BUILD)/strict/%=$(STRICT)/tests/cuda/unit/%.o): private FIRST_FLAGS = $(FLAGS_gpu:-D%=-DFF_TESTS_STRICT) $(FLAGS_train) $(FLAGS_cuda)
+$(STRICT_PROGRAMS): $(STRICT_OBJECTS) $(LAYERS) | $(BUILD)/strict/kernels
 	$(LINK)
+# What ptxas reports of the kernels, for the architectures that are built and the oldest one.
+STRICT_OLDEST := $(firstword $(CUDA_KNOWN))
+STRICT_LOGS   := $(CUDA_KERNELS:%.cu=$(STRICT)/%.log)
+$(STRICT)/loader/%.log: private NVCC_FLAGS += $(NVCC_EXACT)
+$(STRICT)/%.log: %.cu $(BUILD)/obj/cuda/%.o
+	@mkdir -p $(@D)
+	$(NVCC) $(filter-out $(CUDA_GENCODE),$(NVCC_FLAGS)) -gencode arch=compute_$(STRICT_OLDEST),code=sm_$(STRICT_OLDEST) \
+	    -Xptxas -v -cubin $< -o $(@:.log=.cubin) 2>$@
+$(BUILD)/strict/kernels: tests/cuda/strict/kernels.awk $(STRICT_LOGS) $(wildcard tests/gpu/sm_*.json)
+	@mkdir -p $(@D)
+	awk -f $< $(CUDA_KERNELS:%.cu=$(BUILD)/obj/cuda/%.keep/*.ptx) $(CUDA_KERNELS:%.cu=$(BUILD)/obj/cuda/%.log) \
+	    $(STRICT_LOGS) $(sort $(wildcard tests/gpu/sm_*.json)) >$@
 # NCCL's stand-in, which takes the calls from the program that opens it.
 STRICT_NCCL := $(BUILD)/strict/libnccl.so.2
 $(STRICT)/tests/cuda/sim/nccl/nccl_sim.o: private STRICT_FLAGS += -Dff_device_sim_enqueue=strict_enqueue_collective
@@ -40,11 +60,13 @@ $(STRICT_NCCL): private WITH = $(LDLIBS_LOADER)
 $(STRICT_NCCL): $(STRICT)/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(LINK)
 $(BUILD)/strict/fftrain: $(STRICT_NCCL)
-STRICT_TEST := $(if $(MODULES),$(BUILD)/tests/test_strict)
+STRICT_TEST := $(if $(MODULES),$(addprefix $(BUILD)/tests/test_,strict limits guards))
 $(STRICT)/tests/cuda/%.o: private FIRST_FLAGS = $(FLAGS_cuda) $(CPPFLAGS_CMOCKA)
 $(STRICT_TEST): private LINKER = $(CXX) -rdynamic
 $(STRICT_TEST): private WITH = $(STRICT_WRAPPED) $(LIBS_CMOCKA) $(LDLIBS_LOADER)
-$(STRICT_TEST): $(STRICT)/tests/cuda/test_strict.o $(filter-out %/module.o,$(STRICT_OWN)) \
+$(BUILD)/tests/test_limits: $(STRICT)/tests/cuda/sim/self.cu.o
+$(BUILD)/tests/test_guards: $(STRICT)/loader/cuda/device_cuda.o $(BUILD)/libff_loader.a
+$(STRICT_TEST): $(BUILD)/tests/%: $(STRICT)/tests/cuda/%.o $(filter-out %/module.o,$(STRICT_OWN)) \
     $(filter %.cc.o,$(CUDASIM_OBJECTS)) $(BUILD)/libff_format.a
 	$(LINK)
 

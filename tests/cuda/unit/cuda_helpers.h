@@ -2,7 +2,7 @@
  * and the plain library in the stream threads of the asynchronous host device. With it on the GPU
  * that loader/cuda/module.h opens: its kernels, cuDNN and cuBLAS. The same checks run on both;
  * ON_CARD chooses the tolerances for results that a library sums in another order than the plain
- * loops. */
+ * loops. With FF_TESTS_STRICT on the strict stand-in for CUDA's runtime. */
 #ifndef FF_TESTS_CUDA_HELPERS_H
 #define FF_TESTS_CUDA_HELPERS_H
 
@@ -54,7 +54,8 @@ static inline void close_machine(machine *m) {
 /* The GPU's own library replaces the plain one, with and without fused graphs. */
 static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
-/* The simulated GPU's memory is NaN at first. */
+/* The simulated GPU's memory is NaN at first, as the strict stand-in's is. */
+#ifndef FF_TESTS_STRICT
 static const ff_device_table *host_table;
 static ff_device_table simulated_table;
 static inline ff_status allocate_unwritten(ff_device *device, void **memory, uint64_t bytes,
@@ -63,10 +64,12 @@ static inline ff_status allocate_unwritten(ff_device *device, void **memory, uin
     memset(*memory, 0xff, bytes);
     return FF_OK;
 }
+#endif
 
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
     assert_ok(ff_device_sim_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
+#ifndef FF_TESTS_STRICT
     if (!host_table) { /* once: not in threads */
         ff_cudasim_enqueue = ff_device_sim_enqueue;
         host_table = m->device->table;
@@ -74,6 +77,7 @@ static inline void open_machine(machine *m, const ff_library_table *library, uin
         simulated_table.allocate = simulated_table.allocate_pinned = allocate_unwritten;
     }
     m->device->table = &simulated_table;
+#endif
     m->ops = &ff_cuda_compute_ops;
     m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};
 }
