@@ -18,7 +18,7 @@ STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OW
 STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim
 # Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place.
 STRICT_UNITS  := $(patsubst %,$(BUILD)/strict/%,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))
-STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,reducer ranks run planned probe profile))
+STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,ranks run planned probe profile))
 STRICT_UNITS  += $(STRICT_DEVICE_UNITS)
 STRICT_PROGRAMS := $(if $(MODULES),$(STRICT_MAINS:%_sim=$(BUILD)/strict/%)) $(STRICT_UNITS)
 
