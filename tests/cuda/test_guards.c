@@ -112,8 +112,30 @@ static void next_to_a_global_capture(void **state) {
     close_bench(&k);
 }
 
+static void *allocate_plainly(void *context) {
+    void *memory;
+    (void)context;
+    assert_int_equal(cudaMalloc(&memory, BYTES), cudaSuccess);
+    assert_int_equal(cudaFree(memory), cudaSuccess);
+    return NULL;
+}
+
+/* The table's own captures refuse nothing to other threads. */
+static void own_captures_leave_others_alone(void **state) {
+    bench k;
+    pthread_t other;
+    (void)state;
+    open_bench(&k);
+    assert_ok(k.table->capture_begin(k.device, k.captured, error));
+    assert_int_equal(pthread_create(&other, NULL, allocate_plainly, NULL), 0);
+    pthread_join(other, NULL);
+    end_capture(&k);
+    close_bench(&k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_a_thread_that_captures),
-                                       cmocka_unit_test(next_to_a_global_capture)};
+                                       cmocka_unit_test(next_to_a_global_capture),
+                                       cmocka_unit_test(own_captures_leave_others_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

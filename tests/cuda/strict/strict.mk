@@ -11,7 +11,7 @@ STRICT_C     := $(filter-out $(BUILD)/obj/train/compute/cpu/% $(BUILD)/obj/loade
     $(call objects,$(wildcard train/compute/cuda/engine_*.c train/compute/cuda/planner.c)),\
     $(filter $(STRICT_ROOMS:%=$(BUILD)/obj/%/%.o),$(LOADER_OBJECTS) $(TRAIN_OBJECTS))) \
     $(call objects,loader/cuda/device_cuda.c loader/cuda/ranges.c train/compute/cuda/exports.c \
-    tests/cuda/sim/library_plain.c)
+    tests/cuda/sim/library_plain.c tests/cuda/sim/loader_plain.c)
 STRICT_OWN    := $(call objects,$(sort $(wildcard tests/cuda/strict/*.c)))
 STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OWN) \
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
