@@ -209,8 +209,9 @@ static int jitter_rows(const ff_cuda_augment *job, ff_cuda_stream stream) {
 template <typename T>
 static int finish_rows(const ff_cuda_augment *job, dim3 grid, ff_cuda_stream stream) {
     const dim3 block(TILE_X, TILE_Y);
-    if (job->move.out_channels % 8 == 0 && sizeof(T) == 2)
-        return FF_LAUNCH((finish_kernel<T, 16 / sizeof(T)>), grid, block, 0, stream, *job);
+    if constexpr (sizeof(T) == 2)
+        if (job->move.out_channels % 8 == 0)
+            return FF_LAUNCH((finish_kernel<T, 8>), grid, block, 0, stream, *job);
     if (job->move.out_channels % 4 == 0)
         return FF_LAUNCH((finish_kernel<T, 4>), grid, block, 0, stream, *job);
     return FF_LAUNCH((finish_kernel<T, 1>), grid, block, 0, stream, *job);

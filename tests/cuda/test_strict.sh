@@ -1,7 +1,7 @@
 #!/bin/bash
 # The module's host code as it ships, over a strict stand-in for CUDA's runtime (strict/strict.h): libffload with a
-# consumer's streams and captures, and fftrain. A race, memory that nobody wrote, a refused call end the program.
-# What a step costs the host is counted. TAP.
+# consumer's streams and captures, fftrain, and tests of cuda/unit. A race, memory that nobody wrote, a refused call, a launch
+# beyond a GPU's limits end the program. What a step costs the host is counted. TAP.
 # Needs: strict-programs tests/make_set
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -38,11 +38,20 @@ costs() {
     result $? "$name: $wanted" <(echo "found: $found")
 }
 
-if short; then
-    for program in library library_graph library_pool library_calls; do
+# A warm-up, which captures, a step and an evaluation.
+net() { # NAME ARGUMENT...
+    train --batch 2 --epochs 1 --device cuda --out none "${@:2}"
+    result $? "$1"
+}
+programs() { # NAME...
+    for program in "$@"; do
         "$build/strict/$program" >"$said" 2>&1
         result $? "$program"
     done
+}
+
+if short; then
+    programs library library_graph library_pool library_calls test_cuda_{give,nccl,placements,pool}
     trains "resident, f16, averages" --device cuda --precision f16 --placement resident --ema .9
     trains "streamed, Muon" --device cuda --precision f32 --placement stream --groups 'conv[23].weight:optimizer=muon'
     costs "12 steps and 2 epochs" "graphs 24 kernels 0 nodes 578 copies 3 allocations 0 waits 2" 2 --data set --model smallnet \
@@ -71,5 +80,12 @@ if long; then
     trains "two replicas on a device" --dp 2x0 --precision f16
     trains "two ranks, NCCL in graphs" --ranks 2 --precision f16 --sync-bn
     trains "two ranks, through the host" --device cuda --ranks 2 --precision f16
+    make_set two --count 2 --height 16 --width 16
+    make_set larger --count 2 --height 32 --width 32
+    net "cifar-speed's net" --data larger --model cifarnet --precision f16
+    net "vgg11_bn" --data larger --model vgg11_bn --precision bf16
+    net "resnet50" --data two --model resnet50 --precision f16
+    net "mobilenet_v2" --data two --model mobilenet_v2 --precision bf16
+    programs test_cuda_{augment,compute,depthwise,loss,move,norm,plan,planned,pointwise,probe,profile,run,step,update}
 fi
 finish

@@ -19,7 +19,9 @@ FILENAME ~ /\.json$/ {
     if (/"max(Grid|Block)Size"/) { list = /Grid/ ? "grid" : "block"; count = 0; next }
     if (/\]/) list = ""
     if (list) value[list, count++] = number()
-    if (/"(maxThreadsPerBlock|regsPerBlock|maxSharedMemoryPerBlock|maxSharedMemoryPerBlockOptin)"/) { key = $1; gsub(/[":]/, "", key); value[key] = number() }
+    if (/"(maxThreadsPerBlock|regsPerBlock|maxSharedMemoryPerBlock|maxSharedMemoryPerBlockOptin)"/) {
+        key = $1; gsub(/[":]/, "", key); value[key] = number()
+    }
     if (/^}/ && architecture in seen && !(architecture in told)) {
         told[architecture] = 1
         name = FILENAME; sub(/.*\//, "", name); sub(/\.json/, "", name)

@@ -16,15 +16,19 @@
  *   - memory released, or a graph destroyed, before the host knows that work on it is done
  *   - handles that are not, or no longer, there; a launch while another device is current; calls of
  *     CUDA in host functions
- *   - what the real runtime refuses in captures ("CUDA Runtime API", cudaStreamCaptureMode), forked
- *     streams that are not joined, sizes of blocks and grids beyond a GPU's
+ *   - what the real runtime refuses in captures ("CUDA Runtime API", cudaStreamCaptureMode), and
+ *     forked streams that are not joined
+ *   - a launch that a GPU refuses (limits.h): a T4, an A100 or an H100, with the registers and the
+ *     shared memory that ptxas reports for its architecture
  *
  * The host is one: what one of its threads has waited for counts for all of them, since their order
  * among themselves is ThreadSanitizer's affair. Not seen: loads and stores of libraries of others.
  * An event that is not done for certain is now and then not ready.
  *
  * Environment: FF_SIM_CARDS (2) GPUs; FF_SIM_MEMORY is the memory of each in KiB; FF_SIM_SEED;
- * FF_STRICT_COUNTS prints the counts at exit. Any thread. */
+ * FF_STRICT_COUNTS prints the counts at exit; FF_STRICT_KERNELS is another table of kernels than
+ * the one next to the program; the names of launched kernels are added to the file
+ * FF_STRICT_LAUNCHED. Any thread. */
 #ifndef FF_TESTS_STRICT_H
 #define FF_TESTS_STRICT_H
 

@@ -34,6 +34,7 @@ static int close_both(void **state) {
         assert_launched(ff_loader_cuda_kernels.launcher(device_job, native_));                     \
         bench_wait();                                                                              \
         assert_launched(ff_loader_plain_kernels.launcher(host_job, (ff_cuda_stream)plain_stream)); \
+        assert_ok(plain_device->table->stream_synchronize(plain_device, plain_stream, error));     \
     } while (0)
 
 /* Fetches what the kernel wrote and compares it with what the plain one wrote into the image. */
