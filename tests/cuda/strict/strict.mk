@@ -16,11 +16,11 @@ STRICT_OWN    := $(call objects,$(sort $(wildcard tests/cuda/strict/*.c)))
 STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OWN) \
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
 STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim
-# Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place. Not here:
-# those that delay streams to see an order, which the stand-in checks itself.
+# Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place.
+# Not here: those that delay streams to see an order, which the stand-in checks itself.
 STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,planned probe profile run step))
-STRICT_UNITS  := $(filter-out $(STRICT_DEVICE_UNITS),$(patsubst %,$(BUILD)/strict/%,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))) \
-    $(STRICT_DEVICE_UNITS)
+STRICT_CARD_UNITS := $(addprefix $(BUILD)/strict/,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))
+STRICT_UNITS  := $(filter-out $(STRICT_DEVICE_UNITS),$(STRICT_CARD_UNITS)) $(STRICT_DEVICE_UNITS)
 STRICT_PROGRAMS := $(if $(MODULES),$(STRICT_MAINS:%_sim=$(BUILD)/strict/%)) $(STRICT_UNITS)
 
 $(STRICT)/%.o: private FIRST_FLAGS = $(FLAGS_train) $(FLAGS_cuda) $(FLAGS_dnnl) $(FLAGS_headers)
@@ -38,7 +38,8 @@ $(STRICT_PROGRAMS): private WITH = -Wl,--defsym=ff_library_cudnn=ff_library_plai
 $(STRICT_MAINS:%_sim=$(BUILD)/strict/%): $(BUILD)/strict/%: $(STRICT)/tests/programs/%_sim.o
 $(STRICT_UNITS): $(BUILD)/strict/%: $(STRICT)/tests/cuda/unit/%.o
 $(STRICT)/tests/cuda/unit/%.o: private FIRST_FLAGS = $(FLAGS_gpu) $(FLAGS_train) $(FLAGS_cuda)
-$(STRICT_DEVICE_UNITS:$(BUILD)/strict/%=$(STRICT)/tests/cuda/unit/%.o): private FIRST_FLAGS = $(FLAGS_gpu:-D%=-DFF_TESTS_STRICT) $(FLAGS_train) $(FLAGS_cuda)
+$(STRICT_DEVICE_UNITS:$(BUILD)/strict/%=$(STRICT)/tests/cuda/unit/%.o): private FIRST_FLAGS = \
+    $(FLAGS_gpu:-D%=-DFF_TESTS_STRICT) $(FLAGS_train) $(FLAGS_cuda)
 $(STRICT_PROGRAMS): $(STRICT_OBJECTS) $(LAYERS) | $(BUILD)/strict/kernels
 	$(LINK)
 # What ptxas reports of the kernels, for the architectures that are built and the oldest one.
@@ -47,7 +48,7 @@ STRICT_LOGS   := $(CUDA_KERNELS:%.cu=$(STRICT)/%.log)
 $(STRICT)/loader/%.log: private NVCC_FLAGS += $(NVCC_EXACT)
 $(STRICT)/%.log: %.cu $(BUILD)/obj/cuda/%.o
 	@mkdir -p $(@D)
-	$(NVCC) $(filter-out $(CUDA_GENCODE),$(NVCC_FLAGS)) -gencode arch=compute_$(STRICT_OLDEST),code=sm_$(STRICT_OLDEST) \
+	$(NVCC) $(filter-out $(CUDA_GENCODE),$(NVCC_FLAGS)) $(call gencode,$(STRICT_OLDEST),sm_$(STRICT_OLDEST)) \
 	    -Xptxas -v -cubin $< -o $(@:.log=.cubin) 2>$@
 $(BUILD)/strict/kernels: tests/cuda/strict/kernels.awk $(STRICT_LOGS) $(wildcard tests/gpu/sm_*.json)
 	@mkdir -p $(@D)
