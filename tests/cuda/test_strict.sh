@@ -84,8 +84,8 @@ if long; then
     make_set larger --count 2 --height 32 --width 32
     net "cifar-speed's net" --data larger --model cifarnet --precision f16
     net "vgg11_bn" --data larger --model vgg11_bn --precision bf16
-    net "resnet50" --data two --model resnet50 --precision f16
+    net "resnet50" --data two --model resnet50 --precision f16 --no-warm-up --val-every 0
     net "mobilenet_v2" --data two --model mobilenet_v2 --precision bf16
-    programs test_cuda_{augment,compute,depthwise,loss,move,norm,plan,planned,pointwise,probe,profile,run,step,update}
+    programs test_cuda_{augment,compute,depthwise,loss,move,norm,plan,planned,pointwise,probe,profile,run,update}
 fi
 finish
