@@ -1,7 +1,7 @@
 #!/bin/bash
 # For arm64: CROSS=aarch64-linux-gnu builds the programs, which run by QEMU and pack, load and train the same bits as on
-# this processor; a wheel, which Python opens there; and the unit tests. Needs mmdebstrap, the cross compiler and the
-# network, or SYSROOT_ARM64, a folder that `make sysroot` made. TAP.
+# this processor; and a wheel, which Python opens there. Needs mmdebstrap, the cross compiler and the network, or
+# SYSROOT_ARM64, a folder that `make sysroot` made. TAP.
 # Needs: ffpack fftrain tests/dump_batches
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -38,4 +38,25 @@ processor_differences "$scratch" here arm64 >"$said"
 result $? "sets and batches have the same bits"
 diff <(processor_losses "$scratch/here/log") <(processor_losses "$scratch/arm64/log") >"$said" && [ "$(processor_losses "$scratch/here/log" | wc -l)" -gt 3 ]
 result $? "and so do the losses of the plain loops"
+
+# ---- the wheel ----
+makes wheel-file WHEEL_FOLDER="$scratch/wheel"
+code=$?
+if [ $code -ne 0 ] && grep -q 'wheel: libarchive is not rebuilt' "$said"; then
+    skip "the wheel for arm64" "$(tail -n 1 "$said")"
+    finish
+fi
+result $code "make wheel-file CROSS=$cross"
+cd "$scratch" && "${PYTHON:-/usr/bin/python3}" -m zipfile -e "$scratch"/wheel/ffload-*-cp39-abi3-manylinux_2_*_aarch64.whl wheel >"$said" 2>&1 &&
+    grep -qx 'Tag: cp39-abi3-manylinux_2_[0-9]*_aarch64' wheel/*.dist-info/WHEEL
+result $? "its name and tag are arm64's"
+for file in wheel/ffload/bin/* wheel/ffload/lib/* wheel/ffload/*.so; do [ "$(file_of "$file")" = AArch64 ] || echo "$file: $(file_of "$file")"; done >"$said"
+[ ! -s "$said" ] && [ "$(ls wheel/ffload/lib | wc -l)" -gt 8 ]
+result $? "so is every program and library in it"
+chmod +x wheel/ffload/bin/*
+"$qemu" wheel/ffload/bin/ffinspect here/photos-u8 >"$said" 2>&1
+result $? "its programs find its libraries"
+PYTHONPATH=wheel "$qemu" "$(ls "$sysroot"/usr/bin/python3.* | head -n 1)" -c \
+    'import platform, ffload; print(platform.machine(), len(ffload.Dataset("here/photos-u8")))' >"$said" 2>&1 && [ "$(cat "$said")" = "aarch64 36" ]
+result $? "Python of arm64 opens a set with it"
 finish
