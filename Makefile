@@ -25,23 +25,27 @@ endif
 # clean`.
 -include $(BUILD)/settings.mk
 SETTINGS := CC CXX PYTHON CPPFLAGS CFLAGS LDFLAGS DNNL DNNL_ROOT CUDA CUDA_HOME CUDA_ROOT CUDA_ARCHS MPI MPICC \
-            PKG_CONFIG_PATH
+            PKG_CONFIG_PATH CROSS SYSROOT
 unset     = $(filter undefined default,$(origin $(1)))
 GIVEN    := $(foreach name,$(SETTINGS),$(if $(call unset,$(name)),$(if $(call unset,kept_$(name)),,$(name)),$(name)))
 setting   = $(if $(call unset,$(1)),$(if $(call unset,kept_$(1)),$(2),$(kept_$(1))),$($(1)))
-CC         := $(call setting,CC,gcc)
-CXX        := $(call setting,CXX,g++)
+# For another architecture: its name, like aarch64-linux-gnu, and the folder with its libraries (`make sysroot`).
+CROSS      := $(call setting,CROSS)
+SYSROOT    := $(call setting,SYSROOT,$(CROSS:%=$(CURDIR)/build/sysroot/%))
+compiler    = $(if $(CROSS),$(CROSS)-$(1) --sysroot=$(SYSROOT),$(1))
+CC         := $(call setting,CC,$(call compiler,gcc))
+CXX        := $(call setting,CXX,$(call compiler,g++))
 PYTHON     := $(call setting,PYTHON,/usr/bin/python3)
 CPPFLAGS   := $(call setting,CPPFLAGS)
 CFLAGS     := $(call setting,CFLAGS,-O3 -g)
 LDFLAGS    := $(call setting,LDFLAGS)
 DNNL       := $(call setting,DNNL,auto)
 DNNL_ROOT  := $(call setting,DNNL_ROOT)
-CUDA       := $(call setting,CUDA,auto)
+CUDA       := $(call setting,CUDA,$(if $(CROSS),0,auto))
 CUDA_HOME  := $(call setting,CUDA_HOME)
 CUDA_ROOT  := $(call setting,CUDA_ROOT)
 CUDA_ARCHS := $(call setting,CUDA_ARCHS,auto)
-MPI        := $(call setting,MPI,auto)
+MPI        := $(call setting,MPI,$(if $(CROSS),0,auto))
 MPICC      := $(call setting,MPICC)
 PKG_CONFIG_PATH := $(call setting,PKG_CONFIG_PATH)
 SANITIZE ?=
@@ -52,12 +56,12 @@ comma := ,
 .DEFAULT_GOAL := all
 
 # Targets that need no compiler or libraries, or make them look for these elsewhere.
-BARE  := help deps clean uninstall asan tsan fuzz bundle wheel test-gpu bench-gpu
+BARE  := help deps sysroot clean uninstall asan tsan fuzz bundle wheel test-gpu bench-gpu
 # The packages that are installed for a target (deps.sh), before the build looks for anything: what is still
 # missing ends make.
 NEEDS_quickstart := build quickstart
 NEEDS_test       := build quickstart test lint
-NEEDS_test-long  := $(NEEDS_test)
+NEEDS_test-long  := $(NEEDS_test) cross
 NEEDS_bench      := build quickstart test
 NEEDS_lint       := build lint
 NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
@@ -125,7 +129,7 @@ LIBRARY_NUMBER := 0
 LIBRARY_MAP    := loader/library/ffload.map
 include tools/build/python.mk
 
-.PHONY: all help deps programs clean check test test-long test-programs script-programs quickstart lint asan tsan \
+.PHONY: all help deps sysroot programs clean check test test-long test-programs script-programs quickstart lint asan tsan \
     bench fuzz bundle
 .DELETE_ON_ERROR:
 
@@ -137,12 +141,16 @@ help: ## list the targets
 	    $(filter Makefile %.mk,$(filter-out $(BUILD)/%,$(MAKEFILE_LIST)))
 	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
 	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)  MPI=auto|0|1"
+	@echo "           CROSS=aarch64-linux-gnu  SYSROOT=dir (for another architecture)"
 	@echo "           Values set once hold for later calls, until others are set or make clean."
 
 programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(PYTHON_PACKAGE) ## build all into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint
+
+sysroot: ## Debian's libraries of another architecture, for CROSS=aarch64-linux-gnu (needs mmdebstrap)
+	@tools/build/sysroot.sh "$(CROSS)" "$(SYSROOT)"
 
 $(BUILD)/libff_format.a: $(FORMAT_OBJECTS)
 $(BUILD)/libff_loader.a: $(LOADER_OBJECTS)

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,33 @@ for at, where in ((0, "first"), (17, "middle"), (39, "last")):
     numpy.save("x.npy", other)
     said("one bit of the %s item changed: it is not continued" % where, ffpack("x.npy", "-o", "set", *PLAIN), 2, "listing",
          "remove set.partial to start over")
+
+
+def hash_of_listing(name, source, folder, jobs, labels, content):
+    """Against the oracle: names, sizes and labels in order, then the bytes of all items."""
+    done = ffpack(source, "-o", folder + jobs, "--jobs", jobs)
+    packed = packing.Packed(os.path.join(folder + jobs, "train" if labels else ""))
+    keys = [key.encode() for key in packed.keys]
+    head = [struct.pack("<IQ", len(key), len(content) // len(keys)) + key for key in keys]
+    if labels:
+        head = [one + struct.pack("<i", label) for one, label in zip(head, labels)]
+    wanted = packing.reader.xxh128(b"".join(head) + content).hex()
+    tap.ok(done.returncode == 0 and packed.provenance["listing"] == wanted, "%s, %s threads: the hash of the listing" % (name, jobs),
+           "%s, wanted %s" % (packed.provenance["listing"], wanted))
+
+
+for count, side in ((1500, 32), (3, 1100)):  # many items in what a thread reads at once, and one
+    many = rng.integers(0, 256, (count, side, side, 1), dtype=numpy.uint8)
+    numpy.save("many.npy", many)
+    for jobs in "13":
+        hash_of_listing("%d items" % count, "many.npy", "many%d." % count, jobs, None, many.tobytes())
+os.mkdir("batches")
+records = rng.integers(0, 256, (720, 3073), dtype=numpy.uint8)  # a thread reads items of several files
+records[:, 0] = numpy.arange(720) % 10
+for i in range(6):
+    records[120 * i : 120 * i + 120].tofile("batches/" + ("data_batch_%d.bin" % (i + 1) if i < 5 else "test_batch.bin"))
+for jobs in "13":
+    hash_of_listing("items of five files", "batches", "cifar", jobs, records[:600, 0].tolist(), records[:600].tobytes())
 numpy.save("x.npy", values)
 tap.ok(ffpack("x.npy", "-o", "q1", "--part", "1/2", *PLAIN).returncode == 0, "part 1 before the change")
 numpy.save("x.npy", other)

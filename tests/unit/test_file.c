@@ -139,11 +139,34 @@ static void calls_that_fail(void **state) {
     fake.failing = NULL;
 }
 
+/* A large file's blocks are allocated ahead, where the file system can do so, and none are left
+ * behind its end. */
+static void blocks_behind_the_end(void **state) {
+    char *path = join(*state, "large.tmp");
+    ff_file *file;
+    struct stat info;
+    int probe = open(path, O_RDWR | O_CREAT, 0600);
+    bool can = !fallocate(probe, FALLOC_FL_KEEP_SIZE, 0, 1 << 20);
+    close(probe);
+    assert_ok(ff_file_create(&file, *state, "large", error));
+    while (ff_file_offset(file) < 20 << 20) assert_ok(ff_file_write(file, wanted, LENGTH, error));
+    const int64_t length = (int64_t)ff_file_offset(file);
+    assert_int_equal(stat(path, &info), 0);
+    if (can) assert_true(info.st_blocks * 512 > length + (16 << 20));
+    assert_ok(ff_file_keep(&file, error));
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, length);
+    assert_true(info.st_blocks * 512 < length + (1 << 20));
+    unlink(path);
+    free(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_that_do_less),
         cmocka_unit_test(order_of_a_commit),
         cmocka_unit_test(calls_that_fail),
+        cmocka_unit_test(blocks_behind_the_end),
     };
     return cmocka_run_group_tests_name("file", tests, set_up, tear_down);
 }

@@ -9,7 +9,8 @@
 # and documents if BUILD/share has them, and the licence of every library (share/doc/licences; its file
 # "libraries" names package and version). Copied into a PREFIX, FOLDER is installed there. Environment:
 # LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS; BUNDLE_LIBRARIES, other
-# libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out.
+# libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out; CROSS, SYSROOT: a build for another
+# architecture, whose libraries are in SYSROOT.
 set -eu
 build=$1 folder=$2
 shift 2
@@ -23,17 +24,19 @@ licences=$folder/share/doc/licences
 mkdir -p "$folder/bin" "$folder/lib" "$licences"
 for part in "$build"/share/*/; do [ ! -d "$part" ] || cp -r "$part" "$folder/share/"; done
 cp LICENSE "$licences/ffpack"
+# twin FILE: the file of a sysroot under its name on this machine, which knows the package of both
+twin() { local at=${1#"$SYSROOT"}; echo "${at/"$CROSS"/"$(gcc -print-multiarch)"}"; }
 # licence NAME FILE: copies a library's licence from its package, with the common texts that it
 # refers to
 licence() {
     local text package='' name
     text=$(dirname "$2")/copyright
     if [ ! -e "$text" ]; then
-        for name in "$2" "$(realpath "$2")" "/usr$(realpath "$2")"; do
+        for name in "$2" "$(realpath "$2")" "/usr$(realpath "$2")" ${CROSS:+"$(twin "$2")"}; do
             package=$(dpkg-query -S "$name" 2>/dev/null | sed -n '1s/[:,].*//p')
             [ -z "$package" ] || break
         done
-        text=/usr/share/doc/$package/copyright
+        text=${SYSROOT:-}/usr/share/doc/$package/copyright
     fi
     [ -e "$text" ] || { echo "bundle: no licence of $2 was found; put it into $licences" >&2; return; }
     cp -L "$text" "$licences/${1%%.so*}"
@@ -48,9 +51,31 @@ for program in "$@"; do cp "$build/$program" "$folder/bin/"; done
 [ ! -e "$build/libff_cuda.so" ] || cp "$build/libff_cuda.so" "$folder/lib/"
 for library in ${BUNDLE_LIBRARIES:-}; do cp -L "$build/$library" "$folder/lib/"; done
 
-# Every library that these need, directly or through others.
+# The libraries that files need, directly or through others: "NAME PATH" each. ldd starts the files, which those of
+# another architecture do not.
+needs() {
+    local -A seen=()
+    local files=("$@") name place
+    if [ -z "${CROSS:-}" ]; then
+        LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$@" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u
+        return
+    fi
+    while [ ${#files[@]} -gt 0 ]; do
+        for name in $("$CROSS-readelf" -d "${files[0]}" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+            [ -z "${seen[$name]:-}" ] || continue
+            seen[$name]=1
+            for place in ${LIBARCHIVE:+"$LIBARCHIVE"} "$SYSROOT/usr/lib/$CROSS" "$SYSROOT/lib/$CROSS"; do
+                [ -e "$place/$name" ] || continue
+                echo "$name $place/$name"
+                files+=("$place/$name")
+                break
+            done
+        done
+        files=("${files[@]:1}")
+    done
+}
 # shellcheck disable=SC2046
-LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folder"/bin/* $(find "$folder/lib" -type f) | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
+needs "$folder"/bin/* $(find "$folder/lib" -type f) |
     while read -r name file; do
         if grep -qE "$system" <<<"$name"; then continue; fi
         if grep -qE "$nvidia" <<<"$name"; then continue; fi
@@ -72,15 +97,15 @@ if [ "${BUNDLE_CUDA:-0}" = 1 ]; then
     done
 fi
 chmod u+w "$folder"/bin/* "$folder"/lib/* 2>/dev/null || true
-strip --strip-unneeded "$folder"/bin/*
+"${CROSS:+$CROSS-}strip" --strip-unneeded "$folder"/bin/*
 for file in "$folder"/lib/*; do
     [ -e "$file" ] || continue
     # NVIDIA's libraries find each other already, and stay unchanged.
     if grep -qE "$nvidia" <<<"${file##*/}"; then continue; fi
-    strip --strip-unneeded "$file"
+    "${CROSS:+$CROSS-}strip" --strip-unneeded "$file"
     "$patchelf" --set-rpath '$ORIGIN' "$file"
 done
 for file in "$folder"/bin/*; do "$patchelf" --set-rpath '$ORIGIN/../lib' "$file"; done
 
-glibc=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+glibc=$("${CROSS:+$CROSS-}objdump" -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
 echo "bundle: $folder, $(du -sk --apparent-size "$folder" | awk '{ printf "%.1f", $1 / 1024 }') MiB; it needs glibc ${glibc#GLIBC_} or newer"

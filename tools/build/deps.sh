@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the packages of packages.txt that this system lacks.
-# Usage: deps.sh NEED... (NEED: build, quickstart, test, lint, bundle, peers). Prints what it installs; uses
+# Usage: deps.sh NEED... (NEED: build, quickstart, test, lint, bundle, cross, peers). Prints what it installs; uses
 # sudo if not root. If it cannot do something, it reports that in a sentence; the build's probes then decide.
 set -u
 table="$(dirname "$0")/packages.txt"

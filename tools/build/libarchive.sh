@@ -5,14 +5,14 @@
 # Usage: libarchive.sh FOLDER [wheel]; an existing build is kept. With `wheel` it takes the folder
 # that LIBARCHIVE names instead, and it also succeeds, printing nothing, if the system's libarchive
 # has permissive licences. Needs no root: it reads deb-src with its own package lists, and answers
-# the configure test for arc4random_buf beforehand.
+# the configure test for arc4random_buf beforehand. CROSS, SYSROOT and CC: for another architecture.
 set -u
 [ "${2:-}${LIBARCHIVE:+ given}" != 'wheel given' ] || { echo "$LIBARCHIVE"; exit; }
 use=${2:-bundle}
 mkdir -p "$1" && folder=$(realpath "$1")
 [ ! -e "$folder/libarchive.so.13" ] || { echo "$folder"; exit; }
 # Libraries of the system's libarchive whose licences a wheel must not hold (licences.txt).
-copyleft() { ldd "$("${CC:-gcc}" -print-file-name=libarchive.so)" 2>/dev/null | grep -oE 'lib(acl|nettle)' | sort -u | paste -sd, | sed 's/,/ and /'; }
+copyleft() { [ -z "${CROSS:-}" ] || { echo "libacl and libnettle"; return; }; ldd "$("${CC:-gcc}" -print-file-name=libarchive.so)" 2>/dev/null | grep -oE 'lib(acl|nettle)' | sort -u | paste -sd, | sed 's/,/ and /'; }
 fail() {
     local others
     if [ "$use" = wheel ] && others=$(copyleft) && [ -n "$others" ]; then
@@ -42,7 +42,7 @@ apt=(apt-get -qq -o "Dir::State=$scratch/state" -o "Dir::State::status=/var/lib/
 # stdlib.h.
 sed -i 's/\<arc4random_buf\>/archive_random_buf/' libarchive/archive_random.c
 {
-    ac_cv_func_arc4random_buf=no ./configure --disable-static --disable-bsdtar --disable-bsdcat --disable-bsdcpio \
+    ac_cv_func_arc4random_buf=no CC="${CC:-gcc}" ./configure ${CROSS:+--host="$CROSS"} --disable-static --disable-bsdtar --disable-bsdcat --disable-bsdcpio \
         --disable-acl --disable-xattr --without-xml2 --without-expat --without-nettle --without-openssl --with-zstd CFLAGS=-O2 &&
         make -s -j"$(nproc)" ACLOCAL=: AUTOCONF=: AUTOHEADER=: AUTOMAKE=: libarchive.la
 } >>"$folder/log" 2>&1 || fail "it does not build: $folder/log"

@@ -3,7 +3,7 @@
 # the file $1, and prints on stderr what it found and what is missing, with the packages that
 # contain it. If something required is missing, $1 is the message with which make ends, and the exit
 # code is 1. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH, DNNL (auto|0|1),
-# DNNL_ROOT, MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
+# DNNL_ROOT, MPI (auto|0|1), MPICC, PYTHON, CROSS, SYSROOT, and what probe_cuda.sh reads.
 set -u
 export LC_ALL=C
 out=$1 here=$(dirname "$0")
@@ -37,11 +37,12 @@ compiles() {
     return 1
 }
 # try 'includes' 'expression' 'flags' [MODULE] -> 0 if it compiles and links, with pkg-config's
-# flags for MODULE or with 'flags'; the flags in $cppflags and $libs, the reason in $reason
+# flags for MODULE or with 'flags'; the flags in $cppflags and $libs, the reason in $reason. pkg-config knows
+# this machine's libraries, not those of another architecture, which the compiler finds by its sysroot.
 try() {
     local flag
     printf '%s\nint main(void) { return (int)(long)(%s); }\n' "$1" "$2" >"$scratch/probe.c"
-    if [ -n "${4:-}" ] && libs=$(pkg-config --libs $4 2>/dev/null) && cppflags=$(pkg-config --cflags $4 2>/dev/null); then
+    if [ -n "${4:-}" ] && [ -z "${CROSS:-}" ] && libs=$(pkg-config --libs $4 2>/dev/null) && cppflags=$(pkg-config --cflags $4 2>/dev/null); then
         libs=${libs% } cppflags=${cppflags% }
         # Libraries outside the system's folders must also be found at run time.
         for flag in $libs; do case "$flag" in -L*) libs="$libs -Wl,-rpath,${flag#-L}" ;; esac; done
@@ -52,8 +53,13 @@ try() {
     # shellcheck disable=SC2086
     compiles $libs
 }
-# Whether the probe runs; its exit code in $status, the reason in $reason. 126 and more are the system's.
+# Whether the probe, which returns oneDNN's version, runs; its exit code in $status, the reason in $reason. 126 and
+# more are the system's. For another architecture the header states the version.
 runs() {
+    if [ -n "${CROSS:-}" ]; then
+        status=$(printf '#include <dnnl_version.h>\nDNNL_VERSION_MAJOR\n' | $cc -E -P ${CPPFLAGS:-} - | tail -1)
+        return
+    fi
     "$scratch/probe" 2>"$scratch/log"
     status=$?
     reason=$(sed 's/.*: error while/error while/' "$scratch/log" | head -1)
@@ -61,7 +67,7 @@ runs() {
 }
 # The names under which the probe's libraries are found when it starts. Another name means another
 # library.
-needed() { objdump -p "$scratch/probe" 2>/dev/null | sed -n 's/^ *NEEDED *//p'; }
+needed() { "${CROSS:+$CROSS-}objdump" -p "$scratch/probe" 2>/dev/null | sed -n 's/^ *NEEDED *//p'; }
 # need NAME VARIABLE includes expression flags package [MODULE]: refuses to build without it. Writes
 # LIBS_VARIABLE, and adds to CPPFLAGS_FOUND.
 need() {
@@ -157,6 +163,7 @@ else
     fi
 fi
 python_include=$("${PYTHON:-/usr/bin/python3}" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+[ -z "${CROSS:-}" ] || python_include=$SYSROOT$python_include
 if [ -n "$python_include" ] && printf '#include <Python.h>\nint main(void) { return 0; }\n' >"$scratch/probe.c" && compiles -isystem "$python_include"; then
     echo "  Python: found ($python_include)" >&2
     echo "FLAGS_PYTHON := -isystem $python_include" >>"$scratch/mk"

@@ -3,10 +3,11 @@
 entry_points.txt, and zips it. The same files give the same bytes.
 
 Usage: wheel.py FOLDER TO VERSION README; prints the file's path. PROJECT_URL, if set, is the project's page. The tag names the
-glibc that the binaries need, at least 2.34, which the package promises."""
+glibc that the binaries need, at least 2.34, which the package promises, and the architecture: CROSS's, or this machine's."""
 import base64
 import hashlib
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import zipfile
 import licences
 
 NAME, PYTHON, PROMISED = "ffload", "3.9", (2, 34)
+CROSS = os.environ.get("CROSS", "")
 PROGRAMS = ("ffpack", "ffinspect", "fftrain")
 TEXTS = {
     "METADATA": """Metadata-Version: 2.4
@@ -56,7 +58,8 @@ def is_binary(path):
 
 def needed_glibc(paths):
     """The newest version of glibc among the symbols of the binaries."""
-    said = subprocess.run(["objdump", "-T", *paths], check=True, stdout=subprocess.PIPE, text=True).stdout
+    objdump = (CROSS + "-" if CROSS else "") + "objdump"
+    said = subprocess.run([objdump, "-T", *paths], check=True, stdout=subprocess.PIPE, text=True).stdout
     return max(tuple(map(int, one.split("."))) for one in re.findall(r"\bGLIBC_([0-9.]*[0-9])", said))
 
 
@@ -69,7 +72,7 @@ def main():
     if glibc > PROMISED:
         print("wheel: made here it needs glibc %d.%d; %d.%d suffices where it is made on Debian 12, with Debian's source "
               "packages for libarchive" % (*glibc, *PROMISED), file=sys.stderr)
-    tag = "cp%s-abi3-manylinux_%d_%d_x86_64" % (PYTHON.replace(".", ""), *glibc)
+    tag = "cp%s-abi3-manylinux_%d_%d_%s" % (PYTHON.replace(".", ""), *glibc, CROSS.split("-")[0] or platform.machine())
     texts = [name[len(info + "/licenses/"):] for name in names if name.startswith(info + "/licenses/")]
     with open(readme, encoding="utf-8") as file:
         values = {"name": NAME, "version": version, "python": PYTHON, "tag": tag, "readme": file.read(), "licence": licence,

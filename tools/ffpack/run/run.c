@@ -1,10 +1,10 @@
 #include "tools/ffpack/run/run.h"
 
 #include "format/base/path.h"
-#include "format/cli/interrupt.h"
 #include "format/cli/say.h"
 #include "format/disk/layout.h"
 #include "tools/ffpack/run/describe.h"
+#include "tools/ffpack/split/content.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,42 +74,6 @@ static ff_status check_shuffle(const ff_run *job, ff_error *error) {
     return FF_OK;
 }
 
-/* The part of a split's content that enters the listing's hash. Changed arrays keep their size, so
- * their items count: all of them up to CONTENT_BYTES, else that many bytes of items, evenly spaced.
- * Changed image files mostly change their size; a few count in case all files have the same size.
- */
-enum { CONTENT_BYTES = 1 << 30, CONTENT_FILES = 64 };
-
-static ff_status add_content(ff_run *job, const ff_source_split *split, ff_error *error) {
-    const bool raw = !job->source->encoded;
-    const uint64_t count = ff_listing_count(split->listing);
-    ff_listing_cursor *cursor = NULL;
-    ff_source_reader *reader = NULL;
-    ff_status status;
-    FF_TRY_DONE(ff_listing_cursor_create(&cursor, split->listing, error));
-    FF_TRY_DONE(ff_source_reader_create(&reader, job->source, NULL, error));
-    uint64_t step = 1;
-    for (uint64_t i = 0; i < count; i += step) {
-        ff_item item;
-        const unsigned char *bytes;
-        FF_TRY_DONE(ff_interrupt_check(error));
-        FF_TRY_DONE(ff_listing_item(cursor, i, &item, error));
-        if (!raw && item.part != FF_PART_FILE) break;
-        const uint64_t room = raw && item.bytes ? CONTENT_BYTES / item.bytes : CONTENT_FILES;
-        if (!i && count > room) step = room ? (count + room - 1) / room : count;
-        status = ff_source_read(reader, split, &item, &bytes, error);
-        if (status == FF_OK)
-            ff_listing_add_content(split->listing, bytes, item.bytes);
-        else if (!job->settings->skip)
-            goto done;
-    }
-    status = FF_OK;
-done:
-    ff_source_reader_destroy(&reader);
-    ff_listing_cursor_destroy(&cursor);
-    return status;
-}
-
 /* Compares the properties that --like RUN leaves to the source, because RUN records no option that
  * sets them. */
 static ff_status check_like(const ff_run *job, ff_error *error) {
@@ -140,7 +104,9 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     FF_TRY(check_shuffle(job, error));
     const bool hashed = !job->settings->dry_run || job->settings->if_changed;
     for (size_t i = 0; hashed && i < job->source->split_count; i++)
-        if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));
+        if (!job->source->split[i].order)
+            FF_TRY(ff_content_add(job->source, &job->source->split[i], job->settings->jobs,
+                                  job->settings->skip, error));
     job->report->kind = job->source->kind;
     FF_TRY(ff_sample_plan_make(&job->plan, job->source, job->settings, error));
     return check_like(job, error);

@@ -2,8 +2,8 @@
  *
  * pipeline.c shares work among threads. sample.c turns an item into a sample, array_sample.c an
  * item of an array. pack_split.c takes the samples in storage order and writes them; known.c finds
- * the samples of an interrupted run. measure.c reads items without packing them. skipped.c,
- * emptied.c and item_notes.c keep what was left out or noticed; report.c prints it.
+ * the samples of an interrupted run. measure.c and content.c read items without packing them.
+ * skipped.c, emptied.c and item_notes.c keep what was left out or noticed; report.c prints it.
  *
  * May include format, loader/sequence, tools/ffpack/decode, tools/ffpack/image,
  * tools/ffpack/settings, tools/ffpack/source.
