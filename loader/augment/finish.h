@@ -1,6 +1,6 @@
 /* The stage between moving (or resampling) a sample and storing it in the batch, used where samples
- * are jittered, changed or mixed. Rows are normalised f32, so values are rounded only once, at the
- * end. Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
+ * are jittered, changed or mixed. Rows that are jittered or mixed up are normalised f32, so values
+ * are rounded only once, at the end. Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
  * denormalised to [0, 1] as value * std + mean, clamped, and normalised again as (value - mean) /
  * std, each operation in f32; changes of u8 (loader/augment/change); cutout; mixing with the
  * neighbouring row (loader/augment/mix.h); rounding to the batch's dtype and order of axes. u8 with
@@ -26,6 +26,7 @@ typedef struct ff_finish {
     bool direct;                  /* `pixels` makes images of u8, from which rows are made */
     ff_augment_host host;         /* moves samples into rows */
     ff_augment_host pixels;       /* with `direct` */
+    ff_augment_host shows;        /* with changes: makes a row from an image of u8 in planes */
     ff_metadata metadata;         /* for the resampler: borrows from the set's, owns nothing */
     double jitter[4];             /* ff_jitter_at's amounts */
     ff_change_spec change;
@@ -59,7 +60,7 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 
 /* Applies jitter, changes, then cutout to a row made with these parameters. index: the sample's, by
  * which the parameters were drawn (ff_augment_at). images, with changes:
- * [ff_change_images()][finish->values] u8, of which the first is the row's with `direct`; scratch.
+ * [ff_change_host_images()][finish->values] u8, of which the first is the row's with `direct`; scratch.
  */
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, uint64_t index, void *row, uint8_t *images);

@@ -1,6 +1,7 @@
 #include "loader/host/gather.h"
 
 #include "format/base/guard.h"
+#include "loader/augment/change/apply.h"
 #include "loader/augment/resample.h"
 #include "loader/host/past_caches.h"
 #include "loader/host/rows.h"
@@ -57,7 +58,7 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
         return FF_OK;
     }
     if (finish->changes)
-        FF_TRY(ff_alloc_aligned(&maker->images, ff_change_images(&finish->change), finish->values,
+        FF_TRY(ff_alloc_aligned(&maker->images, ff_change_host_images(&finish->change), finish->values,
                                 0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
     return ff_resampler_create(&maker->resampler, maker->host,

@@ -154,7 +154,7 @@ static void affine_changes(void **state) {
     static const uint32_t sides[][2] = {
         {1, 1},   {1, 2},   {2, 1},    {3, 5},    {17, 255},     {9, 256},      {30, 257},
         {5, 513}, {40, 40}, {3, LONG}, {LONG, 3}, {LONG - 1, 2}, {4, LONG - 1}, {224, 31}};
-    static uint8_t image[3][3 * 40 * LONG], wanted[40 * LONG];
+    static uint8_t image[3 * 40 * LONG], images[2 * 3 * 40 * LONG], wanted[40 * LONG];
     dice luck = {.seed = 3};
     for (int trial = 0; trial < 600; trial++) {
         const uint32_t *side = sides[trial % 14], height = side[0], width = side[1];
@@ -171,14 +171,12 @@ static void affine_changes(void **state) {
                                   kind == 2 ? 0 : down, kind ? 1 : 0.1 * (1 + roll(&luck, 30)), 0,
                                   height, width);
         for (size_t i = 0; i < 3 * pixels; i++)
-            image[0][i] = roll(&luck, 3) ? (uint8_t)roll(&luck, 256) : 255;
-        ff_change_image changed = {.pixels = image[1], .spare = image[2], .channels = 3};
-        changed.height = height, changed.width = width;
-        memcpy(image[1], image[0], 3 * pixels);
-        ff_change_apply(&changes, &changed);
+            image[i] = roll(&luck, 3) ? (uint8_t)roll(&luck, 256) : 255;
+        memcpy(images, image, 3 * pixels);
+        const uint8_t *changed = ff_change_apply(&changes, images, 3, height, width);
         for (int c = 0; c < 3; c++) {
-            plain_affine(&changes.change[0], image[0] + c * pixels, wanted, height, width);
-            assert_memory_equal(changed.pixels + c * pixels, wanted, pixels);
+            plain_affine(&changes.change[0], image + c * pixels, wanted, height, width);
+            assert_memory_equal(changed + c * pixels, wanted, pixels);
         }
     }
 }
