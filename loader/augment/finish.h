@@ -1,12 +1,12 @@
 /* The stage between moving (or resampling) a sample and storing it in the batch, used where samples
  * are jittered, changed or mixed. Rows that are jittered or mixed up are normalised f32, so values
- * are rounded only once, at the end. Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
- * denormalised to [0, 1] as value * std + mean, clamped, and normalised again as (value - mean) /
- * std, each operation in f32; changes of u8 (loader/augment/change); cutout; mixing with the
- * neighbouring row (loader/augment/mix.h); rounding to the batch's dtype and order of axes. u8 with
- * jitter is v / 255 before it, without normalising first (resampled: v * (1 / 255)). Float samples
- * without statistics are taken to be in [0, 1]. cutmix alone copies elements of the batch's dtype
- * unchanged.
+ * are rounded only once, at the end. Order for each row: move or resample; colour jitter
+ * (loader/augment/jitter.h) on values denormalised to [0, 1] as value * std + mean, clamped, and
+ * normalised again as (value - mean) / std, each operation in f32; changes of u8
+ * (loader/augment/change); cutout; mixing with the neighbouring row (loader/augment/mix.h);
+ * rounding to the batch's dtype and order of axes. u8 with jitter is v / 255 before it, without
+ * normalising first (resampled: v * (1 / 255)). Float samples without statistics are taken to be in
+ * [0, 1]. cutmix alone copies elements of the batch's dtype unchanged.
  *
  * Changes apply to u8: stored u8 as it is, or resampled and rounded to the nearest integer, halves
  * to even; jittered values and values of f16, bf16 and f32, denormalised as for jitter, as value *
@@ -60,7 +60,8 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 
 /* Applies jitter, changes, then cutout to a row made with these parameters. index: the sample's, by
  * which the parameters were drawn (ff_augment_at). images, with changes:
- * [ff_change_host_images()][finish->values] u8, of which the first is the row's with `direct`; scratch.
+ * [ff_change_host_images()][finish->values] u8, of which the first is the row's with `direct`;
+ * scratch.
  */
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, uint64_t index, void *row, uint8_t *images);

@@ -264,9 +264,7 @@ static void change_mixture(const ff_change *change, work *image) {
         image->weight[image->chains] = change->value[0];
         image->pixels = image->begun;
         return;
-    default: /* FF_CHANGE_MIXED */
-        mix(image);
-        image->begun = NULL;
+    default: /* FF_CHANGE_MIXED */ mix(image); image->begun = NULL;
     }
 }
 
