@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* Values that are changed together: what is found on the way stays in the L1 cache. */
+enum { SOME = 2048 };
+
 typedef struct work {
     uint8_t *pixels; /* [channels][height][width] */
     uint8_t *spare;  /* as large; changes may exchange the two */
@@ -145,15 +148,15 @@ FF_FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_
 }
 
 /* Pixels `at`, each between two others of its row and of its column. */
-FF_FMA_CLONES static void sharpen_run(uint8_t *restrict to, const uint8_t *restrict at,
-                                      size_t width, size_t count, const float factor[2]) {
-    const uint8_t *above = at - width, *below = at + width;
+FF_FMA_CLONES static void sharpen_some(uint8_t *restrict to, const uint8_t *restrict at,
+                                       size_t width, size_t count, const float factor[2]) {
+    const uint8_t *from = at - 1, *above = from - width, *below = from + width;
     const float own[2] = {factor[0], factor[1]};
-    for (size_t i = 0; i < count; i++) {
-        const uint16_t around = (uint16_t)(above[i - 1] + above[i] + above[i + 1] + at[i - 1] +
-                                           at[i + 1] + below[i - 1] + below[i] + below[i + 1]);
-        to[i] = ff_change_sharpen(own, at[i], around);
-    }
+    uint16_t three[SOME + 2], smooth[SOME]; /* three: the sums of a column */
+    for (size_t i = 0; i < count + 2; i++) three[i] = (uint16_t)(above[i] + from[i] + below[i]);
+    for (size_t i = 0; i < count; i++)
+        smooth[i] = ff_change_smooth((uint16_t)(three[i] + three[i + 1] + three[i + 2]), at[i]);
+    for (size_t i = 0; i < count; i++) to[i] = ff_change_sharpen(own, at[i], smooth[i]);
 }
 
 /* All inner rows in one run, then the columns of the edges. */
@@ -164,7 +167,9 @@ static void sharpen(const ff_change *change, work *image) {
         const uint8_t *from = image->pixels + c * height * width;
         uint8_t *to = image->spare + c * height * width;
         const size_t first = width + 1, last = (height - 1) * width;
-        sharpen_run(to + first, from + first, width, last - 1 - first, change->value);
+        for (size_t i = first; i + 1 < last; i += SOME)
+            sharpen_some(to + i, from + i, width,
+                         last - 1 - i < SOME ? last - 1 - i : SOME, change->value);
         memcpy(to, from, width);
         for (size_t i = width; i < last; i += width)
             to[i] = from[i], to[i + width - 1] = from[i + width - 1];
@@ -220,9 +225,6 @@ static void change_pixels(const ff_change *change, work *image) {
 }
 
 /* ---- mixtures ------------------------------------------------------------------------------- */
-
-/* Values that are summed together. */
-enum { SOME = 2048 };
 
 FF_FMA_CLONES static void weigh(float *restrict sum, const uint8_t *restrict from, size_t values,
                                 float weight) {
