@@ -60,7 +60,7 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 
 /* Applies jitter, changes, then cutout to a row made with these parameters. index: the sample's, by
  * which the parameters were drawn (ff_augment_at). images, with changes:
- * [ff_change_host_images()][finish->values] u8, of which the first is the row's with `direct`;
+ * ff_change_bytes, which begin with the row's image of u8 with `direct`;
  * scratch.
  */
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,

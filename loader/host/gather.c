@@ -58,7 +58,9 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
         return FF_OK;
     }
     if (finish->changes)
-        FF_TRY(ff_alloc_aligned(&maker->images, ff_change_host_images(&finish->change), finish->values,
+        FF_TRY(ff_alloc_aligned(&maker->images, 1,
+                                ff_change_bytes(&finish->change, maker->host->channels,
+                                                (size_t)settings->height * settings->width),
                                 0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
     return ff_resampler_create(&maker->resampler, maker->host,

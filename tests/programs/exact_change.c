@@ -72,7 +72,7 @@ static int apply(void) {
             return 1;
     }
     const size_t values = (size_t)channels * height * width;
-    uint8_t *images = malloc((2 + FF_AUGMIX_CHAINS_MOST) * values);
+    uint8_t *images = malloc((6 + FF_AUGMIX_CHAINS_MOST) * values);
     int wrong = getchar() != '\n' || !images || fread(images, 1, values, stdin) != values;
     if (!wrong)
         fwrite(ff_change_apply(&changes, images, channels, height, width), 1, values, stdout);

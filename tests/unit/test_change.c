@@ -154,7 +154,7 @@ static void affine_changes(void **state) {
     static const uint32_t sides[][2] = {
         {1, 1},   {1, 2},   {2, 1},    {3, 5},    {17, 255},     {9, 256},      {30, 257},
         {5, 513}, {40, 40}, {3, LONG}, {LONG, 3}, {LONG - 1, 2}, {4, LONG - 1}, {224, 31}};
-    static uint8_t image[3 * 40 * LONG], images[2 * 3 * 40 * LONG], wanted[40 * LONG];
+    static uint8_t image[3 * 40 * LONG], images[10 * 40 * LONG], wanted[40 * LONG];
     dice luck = {.seed = 3};
     for (int trial = 0; trial < 600; trial++) {
         const uint32_t *side = sides[trial % 14], height = side[0], width = side[1];

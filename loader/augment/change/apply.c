@@ -15,6 +15,7 @@ typedef struct work {
     uint8_t *pixels; /* [channels][height][width] */
     uint8_t *spare;  /* as large; changes may exchange the two */
     uint8_t *begun;  /* while chains are mixed: the image with which each begins; else NULL */
+    uint8_t *words;  /* for affine changes: [height][width][4] */
     uint8_t *kept;   /* with mixtures: one more image for each chain */
     uint32_t channels, height, width;
     /* While chains are mixed: the weights of `begun` and of the chains that are done. */
@@ -168,8 +169,8 @@ static void sharpen(const ff_change *change, work *image) {
         uint8_t *to = image->spare + c * height * width;
         const size_t first = width + 1, last = (height - 1) * width;
         for (size_t i = first; i + 1 < last; i += SOME)
-            sharpen_some(to + i, from + i, width,
-                         last - 1 - i < SOME ? last - 1 - i : SOME, change->value);
+            sharpen_some(to + i, from + i, width, last - 1 - i < SOME ? last - 1 - i : SOME,
+                         change->value);
         memcpy(to, from, width);
         for (size_t i = width; i < last; i += width)
             to[i] = from[i], to[i + width - 1] = from[i + width - 1];
@@ -181,8 +182,8 @@ static void sharpen(const ff_change *change, work *image) {
 /* ---- affine changes, blur ------------------------------------------------------------------- */
 
 static void transform(const ff_change *change, work *image) {
-    ff_matrix_apply(change, image->pixels, image->spare, image->channels, image->height,
-                    image->width);
+    ff_matrix_apply(change, image->pixels, image->spare, image->words, image->channels,
+                    image->height, image->width);
     exchange(image);
 }
 
@@ -270,11 +271,12 @@ static void change_mixture(const ff_change *change, work *image) {
     }
 }
 
-uint8_t *ff_change_apply(const ff_changes *changes, uint8_t *images, uint32_t channels,
+uint8_t *ff_change_apply(const ff_changes *changes, uint8_t *memory, uint32_t channels,
                          uint32_t height, uint32_t width) {
-    work image = {.pixels = images, .channels = channels, .height = height, .width = width};
-    image.spare = images + values_of(&image);
-    image.kept = image.spare + values_of(&image);
+    work image = {.pixels = memory, .channels = channels, .height = height, .width = width};
+    image.spare = memory + values_of(&image);
+    image.words = image.spare + values_of(&image);
+    image.kept = image.words + 4 * pixels_of(&image);
     for (uint32_t k = 0; k < changes->count; k++) {
         const ff_change *change = &changes->change[k];
         if (changes_nothing(change, &image)) continue;

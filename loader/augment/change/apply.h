@@ -6,18 +6,21 @@
 
 #include "loader/augment/change/draw.h"
 
+#include <stddef.h>
+
 /* The channels that an image can have: 1 or 3. */
 #define FF_CHANGE_CHANNELS 3
 
-/* The images that ff_change_apply needs for the changes of a spec: two, and one for each chain of a
- * mixture. */
-static inline uint32_t ff_change_host_images(const ff_change_spec *spec) {
-    return 2 + (ff_change_mixes(spec) ? spec->augmix.chains : 0);
+/* The bytes that ff_change_apply needs for an image of channels * pixels values: two images, one
+ * more for each chain of a mixture, and pixels of four bytes for affine changes. */
+static inline size_t ff_change_bytes(const ff_change_spec *spec, uint32_t channels, size_t pixels) {
+    const uint32_t images = 2 + (ff_change_mixes(spec) ? spec->augmix.chains : 0);
+    return (images * channels + 4) * pixels;
 }
 
-/* Applies `changes` to the first image of `images`, [ff_change_host_images()][channels][height]
- * [width], all of which are overwritten. Returns the one that is the result. */
-uint8_t *ff_change_apply(const ff_changes *changes, uint8_t *images, uint32_t channels,
+/* Applies `changes` to the image [channels][height][width] with which `memory` (ff_change_bytes)
+ * begins. Returns the result, which is in `memory`, too. */
+uint8_t *ff_change_apply(const ff_changes *changes, uint8_t *memory, uint32_t channels,
                          uint32_t height, uint32_t width);
 
 #endif

@@ -112,8 +112,8 @@ FF_HD uint8_t ff_change_grey(uint8_t r, uint8_t g, uint8_t b) {
     return (uint8_t)(int32_t)fmaf((float)b, 0.114f, fmaf((float)g, 0.587f, (float)r * 0.2989f));
 }
 
-/* sharpness: the mean of nine values with this sum, of which the middle counts five times: sum / 13,
- * rounded; it is never halfway. */
+/* sharpness: the mean of nine values with this sum, of which the middle counts five times: sum /
+ * 13, rounded; it is never halfway. */
 FF_HD uint16_t ff_change_smooth(uint16_t nine, uint8_t middle) {
     return (uint16_t)((uint16_t)(2 * (nine + 4 * middle) + 13) / 26);
 }

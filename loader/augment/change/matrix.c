@@ -1,8 +1,9 @@
 /* Affine changes on the host. A row's source pixels are found in loops that compilers vectorize,
- * and loaded one by one: two neighbours at a time, where all four pixels around a place are inside.
- */
+ * and loaded one by one, with all channels: two neighbours at a time, where all four pixels around
+ * a place are inside. So planes are joined before, and rows split after. */
 #include "loader/augment/change/matrix.h"
 
+#include "format/base/bytes.h"
 #include "format/base/compiler.h"
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@ enum { SOME = 256, BLOCK = 32, ROOM = SOME + BLOCK };
 typedef struct job {
     const ff_change *change;
     const uint8_t *from;
+    const uint8_t *pixels; /* `from` as words, channel c in bits 8c to 8c + 7 */
     uint8_t *to;
     uint32_t channels, height, width;
     uint32_t x, y, count;           /* the output's pixels (x, y) to (x + count, y) */
@@ -23,7 +25,7 @@ typedef struct job {
     float column[ROOM], line[ROOM]; /* places; of the nearest, rounded */
     uint32_t index[ROOM];           /* of the nearest source pixel, or of the first of four */
     float weight[4][ROOM];
-    uint16_t upper[ROOM], lower[ROOM]; /* source pixels: two neighbours in each of two rows */
+    uint32_t upper[ROOM][2], lower[ROOM][2]; /* source pixels: neighbours, in each of two rows */
 } job;
 
 /* The end of whole blocks. */
@@ -70,10 +72,12 @@ static void move(const job *j, int32_t right, int32_t down) {
 FF_FMA_CLONES static void find_places(job *j) {
     const float *m = j->change->value, down = ff_matrix_base(j->y, j->height);
     const float own[6] = {m[0], down * m[1], m[2], m[3], down * m[4], m[5]};
-    const uint32_t x = j->x, end = end_of(0, j->count), height = j->height, width = j->width;
+    const int32_t x = (int32_t)j->x, end = (int32_t)end_of(0, j->count);
+    const uint32_t height = j->height, width = j->width;
+    const float middle = -ff_matrix_base(0, width);
     float *restrict column = j->column, *restrict line = j->line;
-    for (uint32_t i = 0; i < end; i++) {
-        const float along = ff_matrix_base(x + i, width);
+    for (int32_t i = 0; i < end; i++) {
+        const float along = (float)(x + i) - middle;
         column[i] = ff_matrix_place(along * own[0], own[1], own[2], width);
         line[i] = ff_matrix_place(along * own[3], own[4], own[5], height);
     }
@@ -116,13 +120,24 @@ static void blacken(const job *j, uint32_t begin, uint32_t end) {
     }
 }
 
-/* Whether the source pixels are neighbours, as those of a shear along rows are. */
-FF_FMA_CLONES static bool in_a_row(const job *j) {
-    const uint32_t first = j->first, last = j->last;
-    const uint32_t *restrict index = j->index;
-    uint32_t apart = 0;
-    for (uint32_t i = first; i < last; i++) apart |= index[i] - index[first] - (i - first);
-    return apart == 0;
+/* ---- pixels --------------------------------------------------------------------------------- */
+
+FF_FMA_CLONES static void join(uint8_t *restrict to, const uint8_t *restrict from, size_t pixels,
+                               uint32_t channels) {
+    const uint8_t *restrict green = from + pixels, *restrict blue = green + pixels;
+    for (size_t i = 0; channels == 3 && i < pixels; i++) {
+        const uint32_t word = (uint32_t)from[i] | (uint32_t)green[i] << 8 | (uint32_t)blue[i] << 16;
+        memcpy(to + 4 * i, &word, sizeof word);
+    }
+    for (size_t i = 0; channels == 1 && i < pixels; i++) {
+        const uint32_t word = from[i];
+        memcpy(to + 4 * i, &word, sizeof word);
+    }
+}
+
+FF_FMA_CLONES static void split(uint8_t *restrict to, const uint32_t *restrict words, size_t count,
+                                uint32_t shift) {
+    for (size_t i = 0; i < count; i++) to[i] = (uint8_t)(words[i] >> shift);
 }
 
 /* ---- the nearest ---------------------------------------------------------------------------- */
@@ -145,33 +160,16 @@ FF_FMA_CLONES static void find_nearest(job *j) {
         index[i] = (uint32_t)((int32_t)line[i] * width + (int32_t)column[i]);
 }
 
-/* Eight bytes are stored together: a processor stores once in a cycle. */
-static void load_each(uint8_t *restrict to, const uint8_t *restrict plane,
-                      const uint32_t *restrict index, size_t count) {
-    uint8_t some[8];
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        for (size_t k = 0; k < 8; k++) some[k] = plane[index[i + k]];
-        memcpy(to + i, some, 8);
-    }
-    for (; i < count; i++) to[i] = plane[index[i]];
-}
-
 static void nearest(job *j) {
+    uint32_t words[ROOM];
     round_places(j);
     find_span(j, 0.0f, 0.0f, &j->first, &j->last);
     blacken(j, j->first, j->last);
-    if (j->first == j->last) return;
     find_nearest(j);
     const uint32_t first = j->first, count = j->last - first;
-    const bool row = in_a_row(j);
-    for (uint32_t c = 0; c < j->channels; c++) {
-        uint8_t *to = pixel_of(j, c, first);
-        if (row)
-            memcpy(to, plane_of(j, c) + j->index[first], count);
-        else
-            load_each(to, plane_of(j, c), j->index + first, count);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(&words[i], j->pixels + 4 * (size_t)j->index[first + i], sizeof *words);
+    for (uint32_t c = 0; c < j->channels; c++) split(pixel_of(j, c, first), words, count, 8 * c);
 }
 
 /* ---- bilinear ------------------------------------------------------------------------------- */
@@ -193,58 +191,39 @@ FF_FMA_CLONES static void find_four(job *j) {
     }
 }
 
-FF_FMA_CLONES static void load_row(uint16_t *restrict pairs, const uint8_t *restrict from,
-                                   uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) pairs[i] = (uint16_t)(from[i] | from[i + 1] << 8);
-}
-
-/* The source pixel and the one after it, for each: stored four together. */
-static void load_pairs(uint16_t *restrict pairs, const uint8_t *restrict plane,
-                       const uint32_t *restrict index, size_t count) {
-    uint16_t some[4];
-    size_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        for (size_t k = 0; k < 4; k++) {
-            const uint8_t *at = plane + index[i + k];
-            some[k] = (uint16_t)(at[0] | at[1] << 8);
-        }
-        memcpy(pairs + i, some, sizeof some);
+static void load_four(job *j) {
+    const size_t below = 4 * (size_t)j->width;
+    for (uint32_t i = j->first; i < j->last; i++) {
+        const uint8_t *at = j->pixels + 4 * (size_t)j->index[i];
+        memcpy(j->upper[i], at, sizeof j->upper[i]);
+        memcpy(j->lower[i], at + below, sizeof j->lower[i]);
     }
-    for (; i < count; i++) pairs[i] = (uint16_t)(plane[index[i]] | plane[index[i] + 1] << 8);
 }
 
 /* ff_matrix_blend of weights that are not negative and add up to 1: a mean needs no clamp. */
-FF_FMA_CLONES static void blend(uint8_t *restrict to, const job *j) {
+FF_FMA_CLONES static void blend(uint8_t *restrict to, const job *j, uint32_t shift) {
     const float *restrict nw = j->weight[0], *restrict ne = j->weight[1];
     const float *restrict sw = j->weight[2], *restrict se = j->weight[3];
-    const uint16_t *restrict upper = j->upper, *restrict lower = j->lower;
+    const uint32_t *restrict upper = j->upper[0], *restrict lower = j->lower[0];
     const uint32_t first = j->first, end = end_of(first, j->last);
-    for (uint32_t i = first; i < end; i++) {
-        const float above = fmaf((float)(upper[i] >> 8), ne[i], (float)(upper[i] & 255) * nw[i]);
-        const float sum =
-            fmaf((float)(lower[i] >> 8), se[i], fmaf((float)(lower[i] & 255), sw[i], above));
-        to[i] = (uint8_t)(int32_t)ff_change_round(sum);
+    for (size_t i = first; i < end; i++) {
+        const float a = (float)(int32_t)(upper[2 * i] >> shift & 255);
+        const float b = (float)(int32_t)(upper[2 * i + 1] >> shift & 255);
+        const float c = (float)(int32_t)(lower[2 * i] >> shift & 255);
+        const float d = (float)(int32_t)(lower[2 * i + 1] >> shift & 255);
+        const float sum = fmaf(d, se[i], fmaf(c, sw[i], fmaf(b, ne[i], a * nw[i])));
+        to[i] = (uint8_t)ff_float_bits(sum + 12582912.0f); /* ff_change_round's lowest bits */
     }
 }
 
 /* Pixels whose four source pixels are inside. */
 static void bilinear_inside(job *j) {
-    const uint32_t first = j->first, count = j->last - first;
     uint8_t made[ROOM];
-    if (!count) return;
     find_four(j);
-    const bool row = in_a_row(j);
+    load_four(j);
     for (uint32_t c = 0; c < j->channels; c++) {
-        const uint8_t *plane = plane_of(j, c), *at = plane + j->index[first];
-        if (row) {
-            load_row(j->upper + first, at, count);
-            load_row(j->lower + first, at + j->width, count);
-        } else {
-            load_pairs(j->upper + first, plane, j->index + first, count);
-            load_pairs(j->lower + first, plane + j->width, j->index + first, count);
-        }
-        blend(made, j);
-        memcpy(pixel_of(j, c, first), made + first, count);
+        blend(made, j, 8 * c);
+        memcpy(pixel_of(j, c, j->first), made + j->first, j->last - j->first);
     }
 }
 
@@ -261,16 +240,24 @@ FF_FMA_CLONES static void bilinear_edge(const job *j, uint32_t i) {
     }
 }
 
+static bool touches(const job *j, uint32_t i) {
+    return j->column[i] >= -1.0f && j->column[i] < (float)j->width && j->line[i] >= -1.0f &&
+           j->line[i] < (float)j->height;
+}
+
 static void bilinear(job *j) {
     uint32_t begin, end;
-    find_span(j, -1.0f, 0.0f, &begin, &end);
-    blacken(j, begin, end);
-    if (begin == end) return;
     find_span(j, 0.0f, -1.0f, &j->first, &j->last);
-    if (j->first == j->last) j->first = j->last = end;
-    for (uint32_t i = begin; i < j->first; i++) bilinear_edge(j, i);
-    for (uint32_t i = j->last; i < end; i++) bilinear_edge(j, i);
-    bilinear_inside(j);
+    begin = j->first, end = j->last;
+    if (begin == end) {
+        find_span(j, -1.0f, 0.0f, &begin, &end);
+        for (uint32_t i = begin; i < end; i++) bilinear_edge(j, i);
+    } else {
+        bilinear_inside(j);
+        while (begin > 0 && touches(j, begin - 1)) bilinear_edge(j, --begin);
+        while (end < j->count && touches(j, end)) bilinear_edge(j, end++);
+    }
+    blacken(j, begin, end);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -286,13 +273,15 @@ static void change_row(job *j) {
     }
 }
 
-void ff_matrix_apply(const ff_change *change, const uint8_t *from, uint8_t *to, uint32_t channels,
-                     uint32_t height, uint32_t width) {
+void ff_matrix_apply(const ff_change *change, const uint8_t *from, uint8_t *to, uint8_t *words,
+                     uint32_t channels, uint32_t height, uint32_t width) {
     int32_t right, down;
-    job j = {.change = change, .from = from, .to = to};
+    job j = {.change = change, .from = from, .pixels = words, .to = to};
     j.channels = channels, j.height = height, j.width = width;
-    if (shifts(change, 0, width, &right) && shifts(change, 1, height, &down))
+    if (shifts(change, 0, width, &right) && shifts(change, 1, height, &down)) {
         move(&j, right, down);
-    else
-        for (; j.y < height; j.y++) change_row(&j);
+        return;
+    }
+    join(words, from, (size_t)height * width, channels);
+    for (; j.y < height; j.y++) change_row(&j);
 }
