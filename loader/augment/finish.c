@@ -135,7 +135,9 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
         finish->std[c] = metadata->statistics_count ? metadata->std[c] : 1;
     }
     if (changes) FF_TRY_DONE(init_changes(finish, metadata, host, error));
-    finish->values = (size_t)host->channels * host->out_height * host->out_width;
+    const size_t pixels = (size_t)host->out_height * host->out_width;
+    if (changes) finish->image_bytes = ff_change_bytes(&spec->change, host->channels, pixels);
+    finish->values = host->channels * pixels;
     finish->row_bytes = finish->values * finish->host.to_bytes;
 done:
     if (status != FF_OK) ff_finish_free(finish);

@@ -1,7 +1,6 @@
 #include "loader/host/gather.h"
 
 #include "format/base/guard.h"
-#include "loader/augment/change/apply.h"
 #include "loader/augment/resample.h"
 #include "loader/host/past_caches.h"
 #include "loader/host/rows.h"
@@ -58,10 +57,7 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
         return FF_OK;
     }
     if (finish->changes)
-        FF_TRY(ff_alloc_aligned(&maker->images, 1,
-                                ff_change_bytes(&finish->change, maker->host->channels,
-                                                (size_t)settings->height * settings->width),
-                                0, "images", error));
+        FF_TRY(ff_alloc_aligned(&maker->images, finish->image_bytes, 1, 0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
     return ff_resampler_create(&maker->resampler, maker->host,
                                finish->used ? &finish->metadata : settings->metadata, error);

@@ -216,12 +216,6 @@ static bool place_views(ff_loader_settings *settings, uint64_t row_bytes, uint64
     return fits;
 }
 
-/* Rows pass the caches by unless they are read again, to be mixed or stored. */
-static void set_streams(ff_loader_settings *settings, bool streams) {
-    settings->host.streams = streams;
-    settings->finish.shows.streams = streams && !settings->finish.apart && !settings->finish.mixes;
-}
-
 /* row_bytes: of the largest size. */
 static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes, ff_error *error) {
     uint64_t end, bytes;
@@ -243,9 +237,8 @@ static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes
         end = settings->mix_offset + settings->rows * sizeof(float);
     }
     settings->slot_bytes = ff_align_u64(end, 256);
-    const bool streams = settings->slot_bytes >= STREAMED_BYTES;
-    set_streams(settings, streams);
-    for (size_t i = 0; i < settings->group_count; i++) set_streams(&settings->group[i], streams);
+    settings->host.streams = settings->slot_bytes >= STREAMED_BYTES;
+    ff_finish_stream(&settings->finish, settings->host.streams);
     return FF_OK;
 }
 
