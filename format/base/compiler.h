@@ -13,11 +13,11 @@
 #define FF_CLONES
 #endif
 
-/* For loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
- * vectors of bytes. */
+/* For loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F alone has
+ * no vectors of bytes. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES) &&   \
     __GNUC__ >= 12
-#define FF_FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
+#define FF_FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define FF_FMA_CLONES FF_CLONES
 #endif

@@ -32,17 +32,19 @@ FF_CLONES static void round_values(uint8_t *restrict to, const float *restrict f
         to[i] = ff_change_nearest(ff_jitter_clamp(from[i] * std + mean) * 255.0f);
 }
 
-/* The values of u8 in a normalised row. */
+/* The values of u8 in a normalised row, and what makes a row from an image. */
 static ff_status make_shown(ff_finish *finish, const ff_metadata *metadata, ff_error *error) {
     static const ff_augment_spec plain;
-    ff_metadata bytes = *metadata;
-    bytes.dtype = FF_U8;
+    ff_metadata planes = *metadata;
+    planes.dtype = FF_U8, planes.layout = FF_CHW;
     ff_augment_host host;
-    FF_TRY(ff_augment_host_init(&host, &bytes, &plain, FF_F32, FF_CHW, 1, 1, error));
+    FF_TRY(ff_augment_host_init(&host, &planes, &plain, FF_F32, FF_CHW, 1, 1, error));
     finish->shown = host.table;
     host.table = NULL;
     ff_augment_host_free(&host);
-    return FF_OK;
+    return ff_augment_host_init(&finish->shows, &planes, &plain, finish->host.to,
+                                finish->host.to_layout, finish->host.out_height,
+                                finish->host.out_width, error);
 }
 
 /* Whether stored floats hold images of u8, each value of which is read back. */
@@ -85,7 +87,6 @@ static ff_status init_changes(ff_finish *finish, const ff_metadata *metadata,
                        "augmentations of u8 values cannot be applied to these samples of %s, from "
                        "which the u8 values cannot be read back exactly; pack them with --dtype u8",
                        ff_dtype_name(metadata->dtype));
-    finish->direct = metadata->dtype == FF_U8 && !finish->jitters;
     if (!finish->direct) return FF_OK;
     ff_augment_spec moves = plain;
     moves.pad_mode = host->pad_mode;
@@ -113,13 +114,14 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
                           .jitters = jitters,
                           .changes = changes,
                           .mixes = mixes,
+                          .direct = changes && !jitters && metadata->dtype == FF_U8,
                           .change = spec->change,
                           .metadata = *metadata,
                           .to = host->to,
                           .to_layout = host->to_layout};
     memcpy(finish->jitter, spec->jitter, sizeof finish->jitter);
-    const bool planes = jitters || changes;
-    if (planes && host->from == FF_U8) finish->metadata.statistics_count = 0;
+    const bool planes = ff_finish_alters(finish) && !finish->direct;
+    if (ff_finish_alters(finish) && host->from == FF_U8) finish->metadata.statistics_count = 0;
     const ff_dtype to = planes || spec->mixup > 0 ? FF_F32 : host->to;
     const ff_layout layout = planes ? FF_CHW : host->to_layout;
     finish->apart = to != host->to || (layout != host->to_layout && host->channels > 1);
@@ -133,7 +135,9 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
         finish->std[c] = metadata->statistics_count ? metadata->std[c] : 1;
     }
     if (changes) FF_TRY_DONE(init_changes(finish, metadata, host, error));
-    finish->values = (size_t)host->channels * host->out_height * host->out_width;
+    const size_t pixels = (size_t)host->out_height * host->out_width;
+    if (changes) finish->image_bytes = ff_change_bytes(&spec->change, host->channels, pixels);
+    finish->values = host->channels * pixels;
     finish->row_bytes = finish->values * finish->host.to_bytes;
 done:
     if (status != FF_OK) ff_finish_free(finish);
@@ -143,6 +147,7 @@ done:
 void ff_finish_free(ff_finish *finish) {
     ff_augment_host_free(&finish->host);
     ff_augment_host_free(&finish->pixels);
+    ff_augment_host_free(&finish->shows);
     free(finish->shown);
     free(finish->mean);
     free(finish->std);
@@ -179,41 +184,31 @@ static void jitter_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, u
         normalize(image + c * pixels, pixels, finish->mean[c], finish->std[c]);
 }
 
-/* The values of an image of u8: through its table, then `shown`. */
-static void show(const ff_finish *finish, const ff_change_image *image, float *row) {
-    const size_t pixels = (size_t)image->height * image->width;
-    for (uint32_t c = 0; c < image->channels; c++) {
-        const uint8_t *restrict from = image->pixels + c * pixels;
-        float table[256], *restrict to = row + c * pixels;
-        for (int v = 0; v < 256; v++) table[v] = finish->shown[c * 256 + image->table[c][v]];
-        for (size_t i = 0; i < pixels; i++) to[i] = table[from[i]];
-    }
+/* images: of which the first is the image of u8. */
+static void change_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, uint64_t index,
+                       void *row, uint8_t *images) {
+    static const ff_augment_params as_it_is;
+    const ff_augment_host *shows = &finish->shows;
+    const uint32_t height = shows->out_height, width = shows->out_width;
+    ff_changes changes;
+    ff_changes_at(&changes, &finish->change, seed, epoch, index, height, width);
+    const uint8_t *changed = ff_change_apply(&changes, images, shows->channels, height, width);
+    shows->apply(shows, &as_it_is, changed, height, width, row, NULL);
 }
 
-static void change_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, uint64_t index,
-                       float *row, uint8_t *images) {
+/* The image of u8 of a row of f32. */
+static void read_image(const ff_finish *finish, const float *row, uint8_t *image) {
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
     const bool ready = finish->jitters || finish->metadata.statistics_count == 0;
-    ff_change_image image = {.pixels = images,
-                             .spare = images + finish->values,
-                             .third = ff_change_mixes(&finish->change) ? images + 2 * finish->values
-                                                                       : NULL,
-                             .sum = row,
-                             .channels = finish->host.channels,
-                             .height = finish->host.out_height,
-                             .width = finish->host.out_width};
-    ff_changes changes;
-    for (uint32_t c = 0; c < image.channels && !finish->direct; c++)
-        round_values(images + c * pixels, row + c * pixels, pixels, ready ? 0 : finish->mean[c],
+    for (uint32_t c = 0; c < finish->host.channels; c++)
+        round_values(image + c * pixels, row + c * pixels, pixels, ready ? 0 : finish->mean[c],
                      ready ? 1 : finish->std[c]);
-    ff_changes_at(&changes, &finish->change, seed, epoch, index, image.height, image.width);
-    ff_change_apply(&changes, &image);
-    show(finish, &image, row);
 }
 
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, uint64_t index, void *row, uint8_t *images) {
     if (finish->jitters) jitter_row(finish, seed, epoch, index, row);
+    if (finish->changes && !finish->direct) read_image(finish, row, images);
     if (finish->changes) change_row(finish, seed, epoch, index, row, images);
     ff_augment_cut(&finish->host, params, row);
 }

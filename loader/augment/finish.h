@@ -1,12 +1,12 @@
 /* The stage between moving (or resampling) a sample and storing it in the batch, used where samples
- * are jittered, changed or mixed. Rows are normalised f32, so values are rounded only once, at the
- * end. Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
- * denormalised to [0, 1] as value * std + mean, clamped, and normalised again as (value - mean) /
- * std, each operation in f32; changes of u8 (loader/augment/change); cutout; mixing with the
- * neighbouring row (loader/augment/mix.h); rounding to the batch's dtype and order of axes. u8 with
- * jitter is v / 255 before it, without normalising first (resampled: v * (1 / 255)). Float samples
- * without statistics are taken to be in [0, 1]. cutmix alone copies elements of the batch's dtype
- * unchanged.
+ * are jittered, changed or mixed. Rows that are jittered or mixed up are normalised f32, so values
+ * are rounded only once, at the end. Order for each row: move or resample; colour jitter
+ * (loader/augment/jitter.h) on values denormalised to [0, 1] as value * std + mean, clamped, and
+ * normalised again as (value - mean) / std, each operation in f32; changes of u8
+ * (loader/augment/change); cutout; mixing with the neighbouring row (loader/augment/mix.h);
+ * rounding to the batch's dtype and order of axes. u8 with jitter is v / 255 before it, without
+ * normalising first (resampled: v * (1 / 255)). Float samples without statistics are taken to be in
+ * [0, 1]. cutmix alone copies elements of the batch's dtype unchanged.
  *
  * Changes apply to u8: stored u8 as it is, or resampled and rounded to the nearest integer, halves
  * to even; jittered values and values of f16, bf16 and f32, denormalised as for jitter, as value *
@@ -26,14 +26,16 @@ typedef struct ff_finish {
     bool direct;                  /* `pixels` makes images of u8, from which rows are made */
     ff_augment_host host;         /* moves samples into rows */
     ff_augment_host pixels;       /* with `direct` */
+    ff_augment_host shows;        /* with changes: makes a row from an image of u8 in planes */
     ff_metadata metadata;         /* for the resampler: borrows from the set's, owns nothing */
     double jitter[4];             /* ff_jitter_at's amounts */
     ff_change_spec change;
-    float *mean, *std; /* [channels] of the values before jitter; 0 and 1 without statistics */
-    float *shown;      /* with changes: [channels][256], the values of u8 in a row */
-    size_t values;     /* of a row */
-    size_t row_bytes;  /* of a row */
-    ff_dtype to;       /* the batch's */
+    float *mean, *std;  /* [channels] of the values before jitter; 0 and 1 without statistics */
+    float *shown;       /* with changes: [channels][256], the values of u8 in a row */
+    size_t image_bytes; /* with changes: the scratch of ff_finish_alter */
+    size_t values;      /* of a row */
+    size_t row_bytes;   /* of a row */
+    ff_dtype to;        /* the batch's */
     ff_layout to_layout;
 } ff_finish;
 
@@ -43,6 +45,11 @@ FF_MUST_USE ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metad
                                      const ff_augment_spec *spec, const ff_augment_host *host,
                                      ff_error *error);
 void ff_finish_free(ff_finish *finish);
+
+/* Whether rows that changes make in the batch pass the caches by, unless they are read again. */
+static inline void ff_finish_stream(ff_finish *finish, bool streams) {
+    finish->shows.streams = streams && !finish->apart && !finish->mixes;
+}
 
 /* What makes a row, or with `direct` its image of u8, in planes. */
 static inline const ff_augment_host *ff_finish_maker(const ff_finish *finish) {
@@ -59,8 +66,7 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 
 /* Applies jitter, changes, then cutout to a row made with these parameters. index: the sample's, by
  * which the parameters were drawn (ff_augment_at). images, with changes:
- * [ff_change_images()][finish->values] u8, of which the first is the row's with `direct`; scratch.
- */
+ * [image_bytes], which begin with the row's image of u8 with `direct`; scratch. */
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, uint64_t index, void *row, uint8_t *images);
 

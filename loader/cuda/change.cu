@@ -171,9 +171,9 @@ static __device__ void change_pixels(const ff_change &change, const change_image
             } else if (change.kind == FF_CHANGE_SHARPNESS && y > 0 && x > 0 && y + 1 < height &&
                        x + 1 < width) {
                 const uint8_t *above = at - width, *below = at + width;
-                value = ff_change_sharpen(change.value, value,
-                                          (uint32_t)above[-1] + above[0] + above[1] + at[-1] +
-                                              at[1] + below[-1] + below[0] + below[1]);
+                const uint16_t nine = (uint16_t)(above[-1] + above[0] + above[1] + at[-1] + at[0] +
+                                                 at[1] + below[-1] + below[0] + below[1]);
+                value = ff_change_sharpen(change.value, value, ff_change_smooth(nine, value));
             }
             image.spare[c * pixels + i] = value;
         }

@@ -57,8 +57,7 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
         return FF_OK;
     }
     if (finish->changes)
-        FF_TRY(ff_alloc_aligned(&maker->images, ff_change_images(&finish->change), finish->values,
-                                0, "images", error));
+        FF_TRY(ff_alloc_aligned(&maker->images, finish->image_bytes, 1, 0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
     return ff_resampler_create(&maker->resampler, maker->host,
                                finish->used ? &finish->metadata : settings->metadata, error);

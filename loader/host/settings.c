@@ -238,6 +238,7 @@ static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes
     }
     settings->slot_bytes = ff_align_u64(end, 256);
     settings->host.streams = settings->slot_bytes >= STREAMED_BYTES;
+    ff_finish_stream(&settings->finish, settings->host.streams);
     return FF_OK;
 }
 

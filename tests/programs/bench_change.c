@@ -1,6 +1,6 @@
 /* Measures the loader's augmentations of u8 values, of samples of 3 x 256 x 256 to 224 x 224 f32.
- * Usage: bench_change [THREADS [SAMPLES [ROUNDS]]]. Prints the best round of each, as samples a
- * second. */
+ * Usage: bench_change [THREADS [SAMPLES [ROUNDS [WORD]]]]. Prints the best round of each (or of
+ * WORD), as samples a second. */
 #include "tests/programs/bench_loader.h"
 
 int main(int count, char **argument) {
@@ -34,6 +34,7 @@ int main(int count, char **argument) {
            (unsigned long long)samples, threads, threads == 1 ? "" : "s");
     for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
         char text[96];
+        if (count > 4 && strcmp(argument[4], words[w]) != 0) continue;
         ff_loader_options options = ff_loader_defaults();
         ff_loader *loader;
         snprintf(text, sizeof text, w ? "crop=0,flip,%s" : "crop=0,flip", words[w]);

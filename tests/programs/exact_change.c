@@ -59,34 +59,24 @@ static int add(ff_changes *changes, const char *word, double number) {
 }
 
 static int apply(void) {
-    uint32_t count;
+    uint32_t count, channels, height, width;
     ff_changes changes = {0};
-    ff_change_image image = {0};
-    if (scanf("%" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &count, &image.channels,
-              &image.height, &image.width) != 4)
+    if (scanf("%" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &count, &channels, &height, &width) !=
+        4)
         return 1;
     for (uint32_t k = 0; k < count; k++) {
         char word[32];
         double number;
         if (scanf("%31s %lf", word, &number) != 2) return 1;
-        if (add_affine(&changes, word, number, image.height, image.width) &&
-            add(&changes, word, number))
+        if (add_affine(&changes, word, number, height, width) && add(&changes, word, number))
             return 1;
     }
-    const size_t pixels = (size_t)image.height * image.width, values = image.channels * pixels;
-    uint8_t *images = malloc(3 * values);
-    float *sum = malloc(values * sizeof *sum);
-    int wrong = getchar() != '\n' || !images || !sum || fread(images, 1, values, stdin) != values;
-    if (!wrong) {
-        image.pixels = images;
-        image.spare = images + values;
-        image.third = images + 2 * values;
-        image.sum = sum;
-        ff_change_apply(&changes, &image);
-        for (size_t i = 0; i < values; i++) putchar(image.table[i / pixels][image.pixels[i]]);
-    }
+    const size_t values = (size_t)channels * height * width;
+    uint8_t *images = malloc((6 + FF_AUGMIX_CHAINS_MOST) * values);
+    int wrong = getchar() != '\n' || !images || fread(images, 1, values, stdin) != values;
+    if (!wrong)
+        fwrite(ff_change_apply(&changes, images, channels, height, width), 1, values, stdout);
     free(images);
-    free(sum);
     return wrong;
 }
 

@@ -2,6 +2,7 @@
  * of threads, and refusals. Their values: tests/exact/test_change.py. */
 #include "loader/augment/augment.h"
 #include "loader/augment/change/apply.h"
+#include "loader/augment/change/table.h"
 #include "loader/host/loader.h"
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
@@ -119,6 +120,41 @@ static void probabilities(void **state) {
     assert_in_range(both, 8700, 9300); /* of 9000: independent */
 }
 
+/* ---- tables on the host --------------------------------------------------------------------- */
+
+/* By vectors as one by one, also in place; nothing after the end is written. */
+static void tables(void **state) {
+    (void)state;
+    enum { MOST = 300 };
+    dice luck = {.seed = 4};
+    for (int trial = 0; trial < 2000; trial++) {
+        uint8_t table[256], from[MOST], to[MOST + 1], plain[MOST];
+        const size_t at = roll(&luck, 3), count = 1 + roll(&luck, MOST - 3);
+        uint32_t counts[256], total = 0;
+        uint8_t low = 255, high = 0, found[2];
+        for (int v = 0; v < 256; v++) table[v] = (uint8_t)roll(&luck, 256);
+        for (size_t i = 0; i < MOST; i++) from[i] = (uint8_t)(60 + roll(&luck, 1 + trial % 196));
+        to[count] = 77;
+        ff_change_look_up(to, from + at, count, table);
+        ff_change_look_up_plain(plain, from + at, count, table);
+        ff_change_count(from + at, count, counts);
+        ff_change_extremes(from + at, count, &found[0], &found[1]);
+        for (size_t i = 0; i < count; i++) {
+            const uint8_t value = from[at + i];
+            assert_int_equal(to[i], table[value]);
+            assert_int_equal(plain[i], table[value]);
+            low = value < low ? value : low, high = value > high ? value : high;
+            counts[value]--;
+        }
+        assert_int_equal(to[count], 77);
+        assert_true(found[0] == low && found[1] == high);
+        for (int v = 0; v < 256; v++) total += counts[v];
+        assert_int_equal(total, 0);
+        ff_change_look_up(from + at, from + at, count, table);
+        assert_memory_equal(from + at, plain, count);
+    }
+}
+
 /* ---- affine changes on the host ------------------------------------------------------------- */
 
 static uint8_t value_at(const uint8_t *plane, int64_t y, int64_t x, uint32_t height,
@@ -154,7 +190,7 @@ static void affine_changes(void **state) {
     static const uint32_t sides[][2] = {
         {1, 1},   {1, 2},   {2, 1},    {3, 5},    {17, 255},     {9, 256},      {30, 257},
         {5, 513}, {40, 40}, {3, LONG}, {LONG, 3}, {LONG - 1, 2}, {4, LONG - 1}, {224, 31}};
-    static uint8_t image[3][3 * 40 * LONG], wanted[40 * LONG];
+    static uint8_t image[3 * 40 * LONG], images[10 * 40 * LONG], wanted[40 * LONG];
     dice luck = {.seed = 3};
     for (int trial = 0; trial < 600; trial++) {
         const uint32_t *side = sides[trial % 14], height = side[0], width = side[1];
@@ -171,14 +207,12 @@ static void affine_changes(void **state) {
                                   kind == 2 ? 0 : down, kind ? 1 : 0.1 * (1 + roll(&luck, 30)), 0,
                                   height, width);
         for (size_t i = 0; i < 3 * pixels; i++)
-            image[0][i] = roll(&luck, 3) ? (uint8_t)roll(&luck, 256) : 255;
-        ff_change_image changed = {.pixels = image[1], .spare = image[2], .channels = 3};
-        changed.height = height, changed.width = width;
-        memcpy(image[1], image[0], 3 * pixels);
-        ff_change_apply(&changes, &changed);
+            image[i] = roll(&luck, 3) ? (uint8_t)roll(&luck, 256) : 255;
+        memcpy(images, image, 3 * pixels);
+        const uint8_t *changed = ff_change_apply(&changes, images, 3, height, width);
         for (int c = 0; c < 3; c++) {
-            plain_affine(&changes.change[0], image[0] + c * pixels, wanted, height, width);
-            assert_memory_equal(changed.pixels + c * pixels, wanted, pixels);
+            plain_affine(&changes.change[0], image + c * pixels, wanted, height, width);
+            assert_memory_equal(changed + c * pixels, wanted, pixels);
         }
     }
 }
@@ -260,6 +294,57 @@ static void same_of_u8_and_floats(void **state) {
     }
 }
 
+/* Rows of a batch in any dtype and order of axes are those of f32 planes, rounded; also of batches
+ * that pass the caches by. */
+static void compare_batches(const char *words, uint32_t channels, uint32_t width, uint32_t batch) {
+    set_spec set = plain_set(batch);
+    set.dtype = FF_U8, set.channels = channels, set.height = 165, set.width = width;
+    ff_dataset *dataset = open_new_set(&set);
+    const size_t pixels = 160ul * (width - 3), values = channels * pixels;
+    float *plane = NULL, *row = malloc(values * sizeof *row);
+    uint8_t *wanted = malloc(values * sizeof(float));
+    for (int k = 0; k < 6; k++) {
+        ff_loader_options options = ff_loader_defaults();
+        ff_loader *loader;
+        ff_slot *slot;
+        options.dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[k % 3];
+        options.layout = k < 3 ? FF_CHW : FF_HWC;
+        options.augment = parse(words);
+        options.batch = batch, options.threads = k % 2;
+        options.height = 160, options.width = width - 3;
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
+        if (!plane) {
+            plane = malloc(batch * values * sizeof *plane);
+            memcpy(plane, slot->data, batch * values * sizeof *plane);
+        }
+        for (uint32_t i = 0; i < batch; i++) {
+            for (size_t at = 0; at < values; at++)
+                row[at] = plane[i * values + (k < 3 ? at : at % channels * pixels + at / channels)];
+            ff_convert(wanted, options.dtype, row, FF_F32, values);
+            assert_memory_equal((const uint8_t *)slot->data + i * slot->row_bytes, wanted,
+                                values * ff_dtype_bytes(options.dtype));
+        }
+        ff_loader_release(loader, slot, NULL);
+        ff_loader_destroy(&loader);
+    }
+    free(plane);
+    free(row);
+    free(wanted);
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+static void batches(void **state) {
+    (void)state;
+    const char *const all = "crop=0,flip,vflip,trivialaugment=bilinear,cutout=9";
+    compare_batches(all, 3, 163, 36);
+    compare_batches(all, 1, 80, 5);
+    compare_batches("crop=0,flip,randaugment=2:9,cutmix", 3, 40, 6);
+    compare_batches("rrc=160,augmix", 3, 163, 4);
+    compare_batches("crop=0,flip,solarize=100:0.5", 3, 67, 7);
+}
+
 static void refuses(const char *words, ff_dtype from, ff_dtype to, uint32_t channels, bool images,
                     const char *part) {
     ff_loader *loader;
@@ -290,9 +375,14 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_draws),          cmocka_unit_test(blurs),
-        cmocka_unit_test(probabilities),         cmocka_unit_test(affine_changes),
-        cmocka_unit_test(same_of_u8_and_floats), cmocka_unit_test(refusals),
+        cmocka_unit_test(golden_draws),
+        cmocka_unit_test(blurs),
+        cmocka_unit_test(probabilities),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(affine_changes),
+        cmocka_unit_test(same_of_u8_and_floats),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

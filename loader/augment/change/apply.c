@@ -2,56 +2,73 @@
 
 #include "format/base/compiler.h"
 #include "loader/augment/change/blur.h"
+#include "loader/augment/change/table.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* Values that are changed together: what is found on the way stays in the L1 cache. */
+enum { SOME = 2048 };
 
-static void set_table(ff_change_image *image) {
-    for (uint32_t c = 0; c < FF_CHANGE_CHANNELS; c++)
-        for (int v = 0; v < 256; v++) image->table[c][v] = (uint8_t)v;
+typedef struct work {
+    uint8_t *pixels; /* [channels][height][width] */
+    uint8_t *spare;  /* as large; changes may exchange the two */
+    uint8_t *begun;  /* while chains are mixed: the image with which each begins; else NULL */
+    uint8_t *words;  /* for affine changes: [height][width][4] */
+    uint8_t *kept;   /* with mixtures: one more image for each chain */
+    uint32_t channels, height, width;
+    /* While chains are mixed: the weights of `begun` and of the chains that are done. */
+    uint32_t chains;
+    const uint8_t *chain[FF_AUGMIX_CHAINS_MOST];
+    float weight[1 + FF_AUGMIX_CHAINS_MOST];
+    /* If `pending`: value v of channel c is still to become table[c][v]. */
+    bool pending;
+    uint8_t table[FF_CHANGE_CHANNELS][256];
+} work;
+
+static size_t pixels_of(const work *image) {
+    return (size_t)image->height * image->width;
+}
+static size_t values_of(const work *image) {
+    return image->channels * pixels_of(image);
 }
 
-static void exchange(ff_change_image *image) {
+/* `spare` becomes the image; the image with which chains begin stays. */
+static void exchange(work *image) {
     uint8_t *made = image->spare;
-    image->spare = image->pixels == image->begun ? image->third : image->pixels;
+    image->spare = image->pixels;
+    if (image->pixels == image->begun) image->spare = image->kept, image->kept += values_of(image);
     image->pixels = made;
 }
 
-/* Before a change in place: the image with which chains begin stays. */
-static void keep_begun(ff_change_image *image) {
+/* Before a change in place. */
+static void keep_begun(work *image) {
     if (image->pixels != image->begun) return;
-    memcpy(image->spare, image->pixels, (size_t)image->channels * image->height * image->width);
+    memcpy(image->spare, image->pixels, values_of(image));
     exchange(image);
 }
 
-/* Applies what is still to be applied. */
-static void settle(ff_change_image *image, bool *pending) {
-    const size_t pixels = (size_t)image->height * image->width;
-    if (!*pending) return;
-    keep_begun(image);
-    for (uint32_t c = 0; c < image->channels; c++) {
-        uint8_t *restrict at = image->pixels + c * pixels;
-        const uint8_t *restrict table = image->table[c];
-        for (size_t i = 0; i < pixels; i++) at[i] = table[at[i]];
-    }
-    set_table(image);
-    *pending = false;
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static bool is_identity(const uint8_t table[256]) {
+    uint8_t differs = 0;
+    for (int v = 0; v < 256; v++) differs |= table[v] ^ (uint8_t)v;
+    return !differs;
 }
 
-/* Counts the values of a plane, after its table. Four counters for each value: neighbouring pixels
- * are often equal, and an addition waits for the one before to the same counter. */
-static void count_values(const uint8_t *plane, size_t pixels, const uint8_t table[256],
-                         uint32_t count[256]) {
-    uint32_t some[4][256] = {{0}};
-    size_t i = 0;
-    for (; i + 4 <= pixels; i += 4)
-        for (int k = 0; k < 4; k++) some[k][plane[i + (size_t)k]]++;
-    for (; i < pixels; i++) some[0][plane[i]]++;
-    memset(count, 0, 256 * sizeof *count);
-    for (int v = 0; v < 256; v++)
-        count[table[v]] += some[0][v] + some[1][v] + some[2][v] + some[3][v];
+/* Applies the table that is still to be applied. */
+static void settle(work *image) {
+    const size_t pixels = pixels_of(image);
+    bool same = true;
+    if (!image->pending) return;
+    image->pending = false;
+    for (uint32_t c = 0; c < image->channels; c++) same &= is_identity(image->table[c]);
+    if (same) return;
+    uint8_t *to = image->pixels == image->begun ? image->spare : image->pixels;
+    for (uint32_t c = 0; c < image->channels; c++)
+        ff_change_look_up(to + c * pixels, image->pixels + c * pixels, pixels, image->table[c]);
+    if (to == image->spare) exchange(image);
 }
 
 FF_FMA_CLONES static uint64_t sum_grey(const uint8_t *restrict r, const uint8_t *restrict g,
@@ -72,8 +89,8 @@ FF_CLONES static uint64_t sum_values(const uint8_t *value, size_t count) {
     return sum;
 }
 
-static float mean_of(const ff_change_image *image) {
-    const size_t pixels = (size_t)image->height * image->width;
+static float mean_of(const work *image) {
+    const size_t pixels = pixels_of(image);
     const uint8_t *plane = image->pixels;
     return ff_change_mean(image->channels == 3
                               ? sum_grey(plane, plane + pixels, plane + 2 * pixels, pixels)
@@ -81,26 +98,36 @@ static float mean_of(const ff_change_image *image) {
                           pixels);
 }
 
+/* The table of a change of a channel; mean: for contrast. */
+static void make_table(const ff_change *change, const work *image, uint32_t c, float mean,
+                       uint8_t table[256]) {
+    const size_t pixels = pixels_of(image);
+    const uint8_t *plane = image->pixels + c * pixels;
+    uint32_t count[256] = {0};
+    if (change->kind == FF_CHANGE_EQUALIZE) {
+        ff_change_count(plane, pixels, count);
+        ff_change_equalize(count, (uint32_t)pixels, table);
+    } else if (change->kind == FF_CHANGE_AUTOCONTRAST) {
+        uint8_t low, high;
+        ff_change_extremes(plane, pixels, &low, &high);
+        count[low] = count[high] = 1;
+        ff_change_stretch(count, table);
+    } else {
+        for (int v = 0; v < 256; v++) table[v] = ff_change_entry(change, mean, (uint8_t)v);
+    }
+}
+
 /* Adds a change to the table. */
-static void change_table(const ff_change *change, ff_change_image *image, bool *pending) {
-    const size_t pixels = (size_t)image->height * image->width;
-    float mean = 0;
-    if (change->kind == FF_CHANGE_CONTRAST) settle(image, pending), mean = mean_of(image);
+static void change_table(const ff_change *change, work *image) {
+    const bool reads = change->kind >= FF_CHANGE_EQUALIZE; /* its table depends on the image */
+    if (reads) settle(image);
+    const float mean = change->kind == FF_CHANGE_CONTRAST ? mean_of(image) : 0;
     for (uint32_t c = 0; c < image->channels; c++) {
         uint8_t *table = image->table[c], own[256];
-        uint32_t count[256];
-        if (change->kind == FF_CHANGE_EQUALIZE || change->kind == FF_CHANGE_AUTOCONTRAST) {
-            count_values(image->pixels + c * pixels, pixels, table, count);
-            if (change->kind == FF_CHANGE_EQUALIZE)
-                ff_change_equalize(count, (uint32_t)pixels, own);
-            else
-                ff_change_stretch(count, own);
-        } else {
-            for (int v = 0; v < 256; v++) own[v] = ff_change_entry(change, mean, (uint8_t)v);
-        }
-        for (int v = 0; v < 256; v++) table[v] = own[table[v]];
+        make_table(change, image, c, mean, own);
+        for (int v = 0; v < 256; v++) table[v] = own[image->pending ? table[v] : v];
     }
-    *pending = true;
+    image->pending = true;
 }
 
 /* ---- pixels --------------------------------------------------------------------------------- */
@@ -122,26 +149,28 @@ FF_FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_
 }
 
 /* Pixels `at`, each between two others of its row and of its column. */
-FF_FMA_CLONES static void sharpen_run(uint8_t *restrict to, const uint8_t *restrict at,
-                                      size_t width, size_t count, const float factor[2]) {
-    const uint8_t *above = at - width, *below = at + width;
+FF_FMA_CLONES static void sharpen_some(uint8_t *restrict to, const uint8_t *restrict at,
+                                       size_t width, size_t count, const float factor[2]) {
+    const uint8_t *from = at - 1, *above = from - width, *below = from + width;
     const float own[2] = {factor[0], factor[1]};
-    for (size_t i = 0; i < count; i++) {
-        const uint16_t around = (uint16_t)(above[i - 1] + above[i] + above[i + 1] + at[i - 1] +
-                                           at[i + 1] + below[i - 1] + below[i] + below[i + 1]);
-        to[i] = ff_change_sharpen(own, at[i], around);
-    }
+    uint16_t three[SOME + 2], smooth[SOME]; /* three: the sums of a column */
+    for (size_t i = 0; i < count + 2; i++) three[i] = (uint16_t)(above[i] + from[i] + below[i]);
+    for (size_t i = 0; i < count; i++)
+        smooth[i] = ff_change_smooth((uint16_t)(three[i] + three[i + 1] + three[i + 2]), at[i]);
+    for (size_t i = 0; i < count; i++) to[i] = ff_change_sharpen(own, at[i], smooth[i]);
 }
 
 /* All inner rows in one run, then the columns of the edges. */
-static void sharpen(const ff_change *change, ff_change_image *image) {
+static void sharpen(const ff_change *change, work *image) {
     const size_t width = image->width, height = image->height;
     if (width < 3 || height < 3) return;
     for (uint32_t c = 0; c < image->channels; c++) {
         const uint8_t *from = image->pixels + c * height * width;
         uint8_t *to = image->spare + c * height * width;
         const size_t first = width + 1, last = (height - 1) * width;
-        sharpen_run(to + first, from + first, width, last - 1 - first, change->value);
+        for (size_t i = first; i + 1 < last; i += SOME)
+            sharpen_some(to + i, from + i, width, last - 1 - i < SOME ? last - 1 - i : SOME,
+                         change->value);
         memcpy(to, from, width);
         for (size_t i = width; i < last; i += width)
             to[i] = from[i], to[i + width - 1] = from[i + width - 1];
@@ -152,14 +181,14 @@ static void sharpen(const ff_change *change, ff_change_image *image) {
 
 /* ---- affine changes, blur ------------------------------------------------------------------- */
 
-static void transform(const ff_change *change, ff_change_image *image) {
-    ff_matrix_apply(change, image->pixels, image->spare, image->channels, image->height,
-                    image->width);
+static void transform(const ff_change *change, work *image) {
+    ff_matrix_apply(change, image->pixels, image->spare, image->words, image->channels,
+                    image->height, image->width);
     exchange(image);
 }
 
-static void blur(const ff_change *change, ff_change_image *image) {
-    const size_t pixels = (size_t)image->height * image->width;
+static void blur(const ff_change *change, work *image) {
+    const size_t pixels = pixels_of(image);
     for (uint32_t c = 0; c < image->channels; c++)
         ff_blur_plane(change, image->pixels + c * pixels, image->spare + c * pixels, image->height,
                       image->width);
@@ -167,7 +196,7 @@ static void blur(const ff_change *change, ff_change_image *image) {
 }
 
 /* Policies often draw a magnitude of 0. */
-static bool changes_nothing(const ff_change *change, const ff_change_image *image) {
+static bool changes_nothing(const ff_change *change, const work *image) {
     switch (change->kind) {
     case FF_CHANGE_BRIGHTNESS:
     case FF_CHANGE_CONTRAST:
@@ -179,8 +208,8 @@ static bool changes_nothing(const ff_change *change, const ff_change_image *imag
     }
 }
 
-static void change_pixels(const ff_change *change, ff_change_image *image) {
-    const size_t pixels = (size_t)image->height * image->width;
+static void change_pixels(const ff_change *change, work *image) {
+    const size_t pixels = pixels_of(image);
     const bool colors = change->kind == FF_CHANGE_GRAYSCALE || change->kind == FF_CHANGE_COLOR;
     if (colors && image->channels != 3) return;
     if (colors) keep_begun(image);
@@ -208,58 +237,58 @@ FF_FMA_CLONES static void add(float *restrict sum, const uint8_t *restrict from,
     for (size_t i = 0; i < values; i++) sum[i] += weight * (float)from[i];
 }
 
-/* After the table. */
-static void add_shown(float *restrict sum, const uint8_t *restrict from, size_t values,
-                      float weight, const uint8_t table[256]) {
-    float shown[256];
-    for (int v = 0; v < 256; v++) shown[v] = weight * (float)table[v];
-    for (size_t i = 0; i < values; i++) sum[i] += shown[from[i]];
-}
-
 FF_FMA_CLONES static void truncate_sum(uint8_t *restrict to, const float *restrict sum,
                                        size_t values) {
     for (size_t i = 0; i < values; i++) to[i] = ff_change_u8(sum[i]);
 }
 
-static void change_sum(const ff_change *change, ff_change_image *image, bool *pending) {
-    const size_t pixels = (size_t)image->height * image->width, values = image->channels * pixels;
-    const float weight = change->value[0];
-    switch (change->kind) {
-    case FF_CHANGE_MIX:
-        settle(image, pending);
-        weigh(image->sum, image->pixels, values, weight);
-        image->begun = image->pixels;
-        return;
-    case FF_CHANGE_CHAIN:
-        if (!*pending) add(image->sum, image->pixels, values, weight);
-        for (uint32_t c = 0; *pending && c < image->channels; c++)
-            add_shown(image->sum + c * pixels, image->pixels + c * pixels, pixels, weight,
-                      image->table[c]);
-        break;
-    default: /* FF_CHANGE_MIXED */ truncate_sum(image->begun, image->sum, values);
+/* Into the image with which the chains began. */
+static void mix(const work *image) {
+    const size_t values = values_of(image);
+    float sum[SOME];
+    for (size_t at = 0; at < values; at += SOME) {
+        const size_t n = values - at < SOME ? values - at : SOME;
+        weigh(sum, image->begun + at, n, image->weight[0]);
+        for (uint32_t k = 0; k < image->chains; k++)
+            add(sum, image->chain[k] + at, n, image->weight[1 + k]);
+        truncate_sum(image->begun + at, sum, n);
     }
-    /* The next chain begins with the image that the first began with; or the sum follows. */
-    if (image->pixels != image->begun) image->third = image->pixels;
-    image->pixels = image->begun;
-    if (change->kind == FF_CHANGE_MIXED) image->begun = NULL;
-    if (*pending) set_table(image);
-    *pending = false;
 }
 
-void ff_change_apply(const ff_changes *changes, ff_change_image *image) {
-    bool pending = false;
-    image->begun = NULL;
-    set_table(image);
+static void change_mixture(const ff_change *change, work *image) {
+    settle(image);
+    switch (change->kind) {
+    case FF_CHANGE_MIX:
+        image->begun = image->pixels;
+        image->weight[0] = change->value[0];
+        return;
+    case FF_CHANGE_CHAIN:
+        image->chain[image->chains++] = image->pixels;
+        image->weight[image->chains] = change->value[0];
+        image->pixels = image->begun;
+        return;
+    default: /* FF_CHANGE_MIXED */ mix(image); image->begun = NULL;
+    }
+}
+
+uint8_t *ff_change_apply(const ff_changes *changes, uint8_t *memory, uint32_t channels,
+                         uint32_t height, uint32_t width) {
+    work image = {.pixels = memory, .channels = channels, .height = height, .width = width};
+    image.spare = memory + values_of(&image);
+    image.words = image.spare + values_of(&image);
+    image.kept = image.words + 4 * pixels_of(&image);
     for (uint32_t k = 0; k < changes->count; k++) {
         const ff_change *change = &changes->change[k];
-        if (changes_nothing(change, image)) continue;
+        if (changes_nothing(change, &image)) continue;
         if (change->kind >= FF_CHANGE_MIX) {
-            change_sum(change, image, &pending);
+            change_mixture(change, &image);
         } else if (change->kind < FF_CHANGE_TABLES) {
-            change_table(change, image, &pending);
+            change_table(change, &image);
         } else {
-            settle(image, &pending);
-            change_pixels(change, image);
+            settle(&image);
+            change_pixels(change, &image);
         }
     }
+    settle(&image);
+    return image.pixels;
 }

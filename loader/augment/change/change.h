@@ -91,9 +91,11 @@ FF_HD float ff_change_clamp(float value) {
     value = value > 0.0f ? value : 0.0f;
     return value < 255.0f ? value : 255.0f;
 }
-/* Truncated. */
+/* Truncated; |value| < 2^31. Integers are compared, for which vectors need no masks. */
 FF_HD uint8_t ff_change_u8(float value) {
-    return (uint8_t)(int32_t)ff_change_clamp(value);
+    int32_t whole = (int32_t)value;
+    whole = whole > 0 ? whole : 0;
+    return (uint8_t)(whole < 255 ? whole : 255);
 }
 /* The nearest one. */
 FF_HD uint8_t ff_change_nearest(float value) {
@@ -110,12 +112,13 @@ FF_HD uint8_t ff_change_grey(uint8_t r, uint8_t g, uint8_t b) {
     return (uint8_t)(int32_t)fmaf((float)b, 0.114f, fmaf((float)g, 0.587f, (float)r * 0.2989f));
 }
 
-/* `around`: the sum of the eight values around `value`. */
-FF_HD uint8_t ff_change_sharpen(const float factor[2], uint32_t value, uint32_t around) {
-    /* The sum / 13, rounded; it is never halfway. 161320 / 2^22 is 1 / 26 closely enough. */
-    const uint32_t mean = ((2 * (around + 5 * value) + 13) * 161320u) >> 22;
-    return ff_change_u8(
-        fmaf((float)((int32_t)mean - (int32_t)value), factor[1], (float)(int32_t)value));
+/* sharpness: the mean of nine values with this sum, of which the middle counts five times: sum /
+ * 13, rounded; it is never halfway. */
+FF_HD uint16_t ff_change_smooth(uint16_t nine, uint8_t middle) {
+    return (uint16_t)((uint16_t)(2 * (nine + 4 * middle) + 13) / 26);
+}
+FF_HD uint8_t ff_change_sharpen(const float factor[2], uint8_t value, uint16_t smooth) {
+    return ff_change_u8(fmaf((float)(int32_t)(smooth - value), factor[1], (float)value));
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

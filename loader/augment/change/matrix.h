@@ -127,9 +127,10 @@ FF_HD uint8_t ff_matrix_blend(const float weight[4], float nw, float ne, float s
 /* Whether a change leaves images of height x width as they are. */
 int ff_matrix_is_identity(const ff_change *change, uint32_t height, uint32_t width);
 
-/* Applies a change to an image `from`, into `to`: both [channels][height][width]. */
-void ff_matrix_apply(const ff_change *change, const uint8_t *from, uint8_t *to, uint32_t channels,
-                     uint32_t height, uint32_t width);
+/* Applies a change to an image `from`, into `to`: both [channels][height][width], of 1 or 3
+ * channels. words: [height][width][4], scratch. */
+void ff_matrix_apply(const ff_change *change, const uint8_t *from, uint8_t *to, uint8_t *words,
+                     uint32_t channels, uint32_t height, uint32_t width);
 #endif
 
 #endif

@@ -205,7 +205,7 @@ static void *host_rows(const one_case *c, size_t values) {
     const size_t to_bytes = c->host.to_bytes;
     const size_t row_bytes = finish->used ? finish->row_bytes : values * to_bytes;
     uint8_t *rows = calloc(ROWS_MOST, row_bytes), *out;
-    uint8_t *images = calloc(ff_change_images(&c->spec.change), values);
+    uint8_t *images = calloc(finish->image_bytes + 1, 1);
     assert_non_null(rows);
     assert_non_null(images);
     for (uint32_t row = 0; row < c->count; row++) {
