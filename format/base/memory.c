@@ -1,14 +1,14 @@
 #include "format/base/memory.h"
 
+#include "format/base/huge.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { LEAST_CAPACITY = 16, PAGE = 4096 };
-#define HUGE_PAGE (UINT64_C(2) << 20)
 
 static ff_status no_memory(ff_error *error, uint64_t count, uint64_t size, const char *what) {
     return ff_fail(error, FF_NO_MEMORY,
@@ -36,12 +36,11 @@ ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alig
 }
 
 ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what, ff_error *error) {
-    const uint64_t whole = bytes & ~(HUGE_PAGE - 1);
     void *memory;
-    FF_TRY(ff_alloc_aligned(out, bytes, 1, whole ? HUGE_PAGE : PAGE, what, error));
+    FF_TRY(
+        ff_alloc_aligned(out, bytes, 1, bytes >= FF_HUGE_PAGE ? FF_HUGE_PAGE : PAGE, what, error));
     memcpy(&memory, out, sizeof memory);
-    if (whole) (void)madvise(memory, whole, MADV_HUGEPAGE);
-    for (uint64_t at = 0; at < whole; at += HUGE_PAGE) ((volatile uint8_t *)memory)[at] = 0;
+    ff_use_huge_pages(memory, bytes);
     return FF_OK;
 }
 

@@ -88,56 +88,43 @@ void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
                        number * dataset->row_bytes);
 }
 
-/* Whether the sample is verified by its first read, and was not yet. */
-static bool awaits_first_check(const ff_dataset *dataset, uint64_t number) {
-    return dataset->verify == FF_VERIFY_FIRST &&
-           !(atomic_load_explicit(&dataset->sample_ok[number / 8], memory_order_relaxed) >>
-                 number % 8 &
-             1);
-}
-
-/* For larger samples the hardware prefetcher is good enough. */
-#define PREFETCH_BYTES (16u << 10)
-
-void ff_reader_prefetch(ff_reader *reader, uint64_t number) {
-    ff_dataset *dataset = reader->dataset;
-    const ff_shard *shard;
-    ff_entry entry;
-    const bool elsewhere = reader->direct || reader->frames || reader->find; /* not in a mapping */
-    if (elsewhere || number >= dataset->header.sample_count) return;
-    if (dataset->verify != FF_VERIFY_ALWAYS && !awaits_first_check(dataset, number)) return;
-    if (ff_dataset_entry(dataset, number, &entry, NULL) != FF_OK ||
-        ff_dataset_open_shard(dataset, entry.shard, &shard, NULL) != FF_OK)
-        return;
-    const uintptr_t slot = (uintptr_t)shard->mapped.map + entry.offset;
-    for (uint64_t at = 0; at < entry.bytes && at < PREFETCH_BYTES; at += 64)
-        __builtin_prefetch((const void *)(slot + at), 0, 2);
-}
-
 /* ---- samples -------------------------------------------------------------------------------- */
 
-static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
-                             const ff_entry *entry, const uint8_t *slot, bool mapped,
-                             ff_error *error) {
-    ff_dataset *dataset = reader->dataset;
-    if (dataset->verify == FF_VERIFY_OFF) return FF_OK;
-    if (dataset->verify == FF_VERIFY_FIRST && !awaits_first_check(dataset, number) &&
-        !ff_files_were_written(dataset->files))
-        return FF_OK;
+bool ff_reader_verifies(const ff_reader *reader, uint64_t number) {
+    const ff_dataset *dataset = reader->dataset;
+    if (dataset->verify != FF_VERIFY_FIRST) return dataset->verify == FF_VERIFY_ALWAYS;
+    const unsigned char ok =
+        atomic_load_explicit(&dataset->sample_ok[number / 8], memory_order_relaxed);
+    return !(ok >> number % 8 & 1) || ff_files_were_written(dataset->files);
+}
+
+void ff_reader_verified(ff_reader *reader, uint64_t number) {
+    atomic_fetch_or_explicit(&reader->dataset->sample_ok[number / 8],
+                             (unsigned char)(1u << number % 8), memory_order_relaxed);
+}
+
+ff_status ff_reader_differs(const ff_reader *reader, uint64_t number, const ff_view *view,
+                            uint64_t checksum, ff_error *error) {
+    const ff_entry *entry = &view->entry;
+    const char *path = reader->dataset->shard[entry->shard].path;
+    (void)ff_united_with(reader->dataset, &number);
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: offset %" PRIu64 ": sample %" PRIu64 " has checksum %016" PRIx64
+                   ", wanted %016" PRIx64,
+                   path, entry->offset, number, checksum, entry->checksum);
+}
+
+static ff_status verify(ff_reader *reader, uint64_t number, const ff_view *view, ff_error *error) {
+    const ff_entry *entry = &view->entry;
     uint64_t found;
-    if (mapped)
-        FF_TRY(ff_mapped_checksum(&shard->mapped, entry->offset, entry->bytes, &found, error));
+    if (!ff_reader_verifies(reader, number)) return FF_OK;
+    if (view->mapped)
+        FF_TRY(ff_mapped_checksum(&reader->dataset->shard[entry->shard].mapped, entry->offset,
+                                  entry->bytes, &found, error));
     else
-        found = ff_checksum(slot, entry->bytes);
-    if (found != entry->checksum) {
-        (void)ff_united_with(dataset, &number);
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": sample %" PRIu64 " has checksum %016" PRIx64
-                       ", wanted %016" PRIx64,
-                       shard->path, entry->offset, number, found, entry->checksum);
-    }
-    atomic_fetch_or_explicit(&dataset->sample_ok[number / 8], (unsigned char)(1u << number % 8),
-                             memory_order_relaxed);
+        found = ff_checksum(view->tensor, entry->bytes);
+    if (found != entry->checksum) return ff_reader_differs(reader, number, view, found, error);
+    ff_reader_verified(reader, number);
     return FF_OK;
 }
 
@@ -154,7 +141,7 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
-ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+ff_status ff_reader_locate(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
     const ff_shard *shard;
     ff_entry *entry = &view->entry;
@@ -177,12 +164,16 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
         FF_TRY(ff_frames_slot(reader->frames[set], shard, entry, &slot, error));
     else
         FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
-    FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));
     view->tensor = slot;
     view->tensor_bytes = ff_metadata_tensor_bytes(metadata, entry->height, entry->width);
     view->height = entry->height;
     view->width = entry->width;
-    return FF_OK;
+    return view->mapped ? FF_OK : verify(reader, number, view, error);
+}
+
+ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+    FF_TRY(ff_reader_locate(reader, number, view, error));
+    return view->mapped ? verify(reader, number, view, error) : FF_OK;
 }
 
 ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to, ff_error *error) {

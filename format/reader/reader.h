@@ -137,11 +137,6 @@ FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *data
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
-/* Prefetches the first bytes of mapped sample `number` into the L2 cache if its next read verifies
- * them. A checksum waits for memory, and in random order the hardware prefetcher does not know
- * where the next sample begins. Reports no failure: the sample's read meets the same failure. */
-void ff_reader_prefetch(ff_reader *reader, uint64_t number);
-
 /* For callers that read shards themselves, ahead of a reader (loader/host/ahead/): the bytes of a
  * shard that hold a sample. */
 typedef struct ff_extent {
@@ -201,6 +196,17 @@ typedef struct ff_view {
  * FF_BAD_DATA with path, sample, offset, found and wanted. */
 FF_MUST_USE ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view,
                                        ff_error *error);
+
+/* The same, but a mapped sample is not verified yet. Whoever reads it under a guard can so verify
+ * and use it while it is in the cache: if ff_reader_verifies, the checksum of its entry.bytes from
+ * view->tensor on is compared with entry.checksum, in the guard; then ff_dataset_is_whole; then
+ * either ff_reader_verified or ff_reader_differs, which returns FF_BAD_DATA as above. */
+FF_MUST_USE ff_status ff_reader_locate(ff_reader *reader, uint64_t number, ff_view *view,
+                                       ff_error *error);
+bool ff_reader_verifies(const ff_reader *reader, uint64_t number);
+void ff_reader_verified(ff_reader *reader, uint64_t number);
+ff_status ff_reader_differs(const ff_reader *reader, uint64_t number, const ff_view *view,
+                            uint64_t checksum, ff_error *error);
 
 /* Copies the tensor of a view to `to` (view->tensor_bytes). FF_IO with path and offset if the shard
  * shrank. */

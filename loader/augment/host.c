@@ -33,8 +33,8 @@ static ff_status make_scale(ff_augment_host *host, const ff_metadata *metadata, 
     for (uint32_t channel = 0; channel < host->channels; channel++) {
         ff_augment_scale *scale = &host->scale[channel];
         scale->mean = known ? metadata->mean[channel] : 0;
-        scale->std = known ? metadata->std[channel] : 1;
-        scale->inverse = 1 / scale->std;
+        scale->range = ff_augment_inverse_of(255);
+        scale->std = ff_augment_inverse_of(known ? metadata->std[channel] : 1);
         for (unsigned value = 0; value < 256; value++)
             same &= ff_float_bits(ff_augment_scaled(scale, (uint8_t)value)) ==
                     ff_float_bits(normalized(metadata, channel, value));
@@ -230,9 +230,7 @@ static void plain_element(const ff_augment_host *host, uint32_t channel, const u
 }
 
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
-                      const void *source, uint32_t height, uint32_t width, void *out,
-                      const void *ahead) {
-    (void)ahead;
+                      const void *source, uint32_t height, uint32_t width, void *out) {
     uint32_t channels = host->channels, out_height = host->out_height, out_width = host->out_width;
     uint32_t top = 0, bottom = 0, left = 0, right = 0;
     bool cut = cut_box(host, params, &top, &bottom, &left, &right);

@@ -28,11 +28,9 @@ typedef struct ff_augment_host ff_augment_host;
 
 /* source: [C,H,W] or [H,W,C] of the dataset's dtype, height x width; out: [C,out_height,out_width]
  * or [out_height,out_width,C] of `to`, at least element-aligned. Reads nothing but the source, so
- * it may run under ff_guard_run. `ahead`: the next sample, of the same size, to be prefetched
- * meanwhile; NULL = none. */
+ * it may run under ff_guard_run. */
 typedef void (*ff_augment_apply)(const ff_augment_host *host, const ff_augment_params *params,
-                                 const void *source, uint32_t height, uint32_t width, void *out,
-                                 const void *ahead);
+                                 const void *source, uint32_t height, uint32_t width, void *out);
 
 /* How raw u16 values of a channel become floats. */
 typedef struct ff_augment_words {
@@ -46,21 +44,32 @@ static inline float ff_augment_word(const ff_augment_words *words, uint16_t valu
     return x / words->std;
 }
 
-/* How u8 values of a channel become floats without a table. */
+/* 1 / divisor as the sum of two floats. */
+typedef struct ff_augment_inverse {
+    float high, low;
+} ff_augment_inverse;
+
+static inline ff_augment_inverse ff_augment_inverse_of(float divisor) {
+    const float high = 1 / divisor;
+    return (ff_augment_inverse){high, fmaf(-divisor, high, 1) / divisor};
+}
+
+/* value / divisor by two operations (Brisebarre, Muller, Raina, "Accelerating Correctly Rounded
+ * Floating-Point Division When the Divisor Is Known in Advance", IEEE Transactions on Computers
+ * 53(8), 2004): vectors do the same at a fraction of a division's time. */
+static inline float ff_augment_divided(float value, ff_augment_inverse inverse) {
+    return fmaf(value, inverse.high, value * inverse.low);
+}
+
+/* How u8 values of a channel become floats without a table: ((value / 255) - mean) / std. */
 typedef struct ff_augment_scale {
-    float mean, std, inverse; /* inverse = 1 / std */
+    float mean;
+    ff_augment_inverse range, std; /* of 255, and of the standard deviation */
 } ff_augment_scale;
 
-/* ((value / 255) - mean) / std with each quotient a / b as q + (a - q b) / b, q = a (1 / b), by
- * fused multiply-adds (Markstein, IBM Journal of Research and Development 34, 1990). Vectors do the
- * same at a fraction of a division's time. Not correctly rounded for all divisors: the table
- * decides whether it is used. */
+/* Not correctly rounded for all divisors: the table decides whether it is used. */
 static inline float ff_augment_scaled(const ff_augment_scale *scale, uint8_t value) {
-    const float inverse = 1.0f / 255.0f, x = value;
-    float q = x * inverse;
-    q = fmaf(fmaf(-q, 255.0f, x), inverse, q);
-    const float d = q - scale->mean, p = d * scale->inverse;
-    return fmaf(fmaf(-p, scale->std, d), scale->inverse, p);
+    return ff_augment_divided(ff_augment_divided(value, scale->range) - scale->mean, scale->std);
 }
 
 struct ff_augment_host {
@@ -106,23 +115,14 @@ void ff_augment_range(const ff_metadata *metadata, double *low, double *high);
 /* The versions, for tests. ff_augment_rows is portable C; the others are NULL where CPU, build or
  * types do not support them. */
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
-                      const void *source, uint32_t height, uint32_t width, void *out,
-                      const void *ahead);
+                      const void *source, uint32_t height, uint32_t width, void *out);
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
-                     const void *source, uint32_t height, uint32_t width, void *out,
-                     const void *ahead);
+                     const void *source, uint32_t height, uint32_t width, void *out);
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 
 /* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
-
-/* Prefetches part of the next sample into the L2 cache. A prefetch into L1 takes one of the few
- * buffers with which this sample's loads and stores wait for memory: on an AMD EPYC samples of
- * 3x32x32 took 1.1 (AVX-512, f16 to f32) to 1.4 times as long (AVX2, f16 to f16). */
-static inline void ff_augment_ask(const uint8_t *ahead, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
-}
 
 /* The columns (or rows) [begin, end) of the output whose source is inside `width` (`height`).
  * `source` is the source of `begin`; the next ones follow it upwards, or downwards where columns

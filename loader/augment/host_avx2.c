@@ -106,31 +106,31 @@ INLINE __m256i load(how h, bool flip, bool free, const row *r, ptrdiff_t offset,
 
 /* What normalizes 8 elements of u8 (ff_augment_scale), by lane. */
 typedef struct scale {
-    __m256 mean, std, inverse;
+    __m256 mean, high, low; /* 1 / std = high + low */
 } scale;
 
 /* The lanes' channels: `first`, first + step, ..., modulo 3 if step is not 0. */
 INLINE scale scale_of(how h, const ff_augment_host *host, uint32_t first, uint32_t step) {
-    float mean[8], std[8], inverse[8];
+    float mean[8], high[8], low[8];
     if (from_bytes_of(h) != 1) return (scale){0};
     for (uint32_t lane = 0; lane < 8; lane++) {
         const ff_augment_scale *own = &host->scale[step ? (first + lane * step) % 3 : first];
-        mean[lane] = own->mean, std[lane] = own->std, inverse[lane] = own->inverse;
+        mean[lane] = own->mean, high[lane] = own->std.high, low[lane] = own->std.low;
     }
-    return (scale){_mm256_loadu_ps(mean), _mm256_loadu_ps(std), _mm256_loadu_ps(inverse)};
+    return (scale){_mm256_loadu_ps(mean), _mm256_loadu_ps(high), _mm256_loadu_ps(low)};
 }
 
-/* a / b, where inverse = 1 / b. */
-INLINE __m256 divide(__m256 a, __m256 b, __m256 inverse) {
-    const __m256 q = _mm256_mul_ps(a, inverse);
-    return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, b, a), inverse, q);
+/* As ff_augment_divided. */
+INLINE __m256 divide(__m256 value, __m256 high, __m256 low) {
+    return _mm256_fmadd_ps(value, high, _mm256_mul_ps(value, low));
 }
 
 /* Eight u8 in 16 bits each, normalized by the operations of ff_augment_scaled. */
 INLINE __m256 normalize(__m128i v, const scale *s) {
     const __m256 x = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(v));
-    const __m256 q = divide(x, _mm256_set1_ps(255.0f), _mm256_set1_ps(1.0f / 255.0f));
-    return divide(_mm256_sub_ps(q, s->mean), s->std, s->inverse);
+    const ff_augment_inverse range = ff_augment_inverse_of(255);
+    const __m256 q = divide(x, _mm256_set1_ps(range.high), _mm256_set1_ps(range.low));
+    return divide(_mm256_sub_ps(q, s->mean), s->high, s->low);
 }
 
 /* Whether stores pass the caches by: all of them must be aligned. */
@@ -208,8 +208,7 @@ INLINE void black_rows(how h, uint8_t *out, size_t out_width, uint32_t n, __m256
 }
 
 INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augment_params *params,
-                   const uint8_t *source, uint32_t height, uint32_t width, uint8_t *out,
-                   const uint8_t *ahead) {
+                   const uint8_t *source, uint32_t height, uint32_t width, uint8_t *out) {
     enum { TILE = 8 };
     const size_t to_bytes = to_bytes_of(h), row_bytes = (size_t)width * from_bytes_of(h);
     const uint32_t channels = host->channels, out_height = host->out_height;
@@ -229,10 +228,6 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
             size_t at = channel * plane + (rows.source + y - rows.begin) * row_bytes;
             row first = row_at(&plan, source, channels * plane, at);
             row last = row_at(&plan, source, channels * plane, at + (n - 1) * row_bytes);
-            /* Each tile prefetches a tile of the next sample, the last one the rest. */
-            size_t asked = (y - rows.begin) * row_bytes;
-            ff_augment_ask(ahead + channel * plane + asked,
-                           y + n == rows.end ? plane - asked : n * row_bytes);
             uint8_t *to = out + y * out_bytes;
             if (first.free && last.free)
                 some_rows(h, flip, true, &plan, first, row_bytes, n, to, out_bytes, black, &s,
@@ -261,7 +256,7 @@ static const int8_t spread[3][3][16] = {
 
 INLINE void interleave(how h, bool flip, const ff_augment_host *host,
                        const ff_augment_params *params, const uint8_t *source, uint32_t height,
-                       uint32_t width, uint8_t *out, const uint8_t *ahead) {
+                       uint32_t width, uint8_t *out) {
     const size_t to_bytes = to_bytes_of(h), row_bytes = (size_t)width * from_bytes_of(h);
     const uint32_t out_height = host->out_height;
     const size_t plane = height * row_bytes, out_bytes = host->out_width * 3 * to_bytes;
@@ -281,8 +276,6 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     }
     for (uint32_t y = 0; y < out_height; y++, out += out_bytes) {
         uint32_t at = (uint32_t)(first + (int32_t)y);
-        for (uint32_t k = 0; k < 3 && y < height; k++)
-            ff_augment_ask(ahead + k * plane + y * row_bytes, row_bytes);
         for (uint32_t i = 0; i < count; i++) {
             __m256i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && at < height; k++) {
@@ -305,17 +298,15 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
 
 #define DEFINE(name, body, h)                                                                      \
     AVX2 static void name(const ff_augment_host *host, const ff_augment_params *params,            \
-                          const void *source, uint32_t height, uint32_t width, void *out,          \
-                          const void *ahead) {                                                     \
+                          const void *source, uint32_t height, uint32_t width, void *out) {        \
         if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
-            ff_augment_rows(host, params, source, height, width, out, ahead);                      \
+            ff_augment_rows(host, params, source, height, width, out);                             \
             return;                                                                                \
         }                                                                                          \
-        if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if (params->flags & FF_AUGMENT_FLIP)                                                       \
-            body(h, true, host, params, source, height, width, out, ahead);                        \
+            body(h, true, host, params, source, height, width, out);                               \
         else                                                                                       \
-            body(h, false, host, params, source, height, width, out, ahead);                       \
+            body(h, false, host, params, source, height, width, out);                              \
         if (host->streams) _mm_sfence();                                                           \
         if (params->cut_height) ff_augment_cut(host, params, out);                                 \
     }

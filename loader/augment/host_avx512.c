@@ -132,31 +132,31 @@ INLINE __m512i load(how h, const row_plan *plan, uint32_t i, const void *row, __
 
 /* What normalizes 16 elements of u8 (ff_augment_scale), by lane. */
 typedef struct scale {
-    __m512 mean, std, inverse;
+    __m512 mean, high, low; /* 1 / std = high + low */
 } scale;
 
 /* The lanes' channels: `first`, first + step, ..., modulo 3 if step is not 0. */
 INLINE scale scale_of(how h, const ff_augment_host *host, uint32_t first, uint32_t step) {
-    float mean[16], std[16], inverse[16];
+    float mean[16], high[16], low[16];
     if (from_bytes_of(h) != 1) return (scale){0};
     for (uint32_t lane = 0; lane < 16; lane++) {
         const ff_augment_scale *own = &host->scale[step ? (first + lane * step) % 3 : first];
-        mean[lane] = own->mean, std[lane] = own->std, inverse[lane] = own->inverse;
+        mean[lane] = own->mean, high[lane] = own->std.high, low[lane] = own->std.low;
     }
-    return (scale){_mm512_loadu_ps(mean), _mm512_loadu_ps(std), _mm512_loadu_ps(inverse)};
+    return (scale){_mm512_loadu_ps(mean), _mm512_loadu_ps(high), _mm512_loadu_ps(low)};
 }
 
-/* a / b, where inverse = 1 / b. */
-INLINE __m512 divide(__m512 a, __m512 b, __m512 inverse) {
-    const __m512 q = _mm512_mul_ps(a, inverse);
-    return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, b, a), inverse, q);
+/* As ff_augment_divided. */
+INLINE __m512 divide(__m512 value, __m512 high, __m512 low) {
+    return _mm512_fmadd_ps(value, high, _mm512_mul_ps(value, low));
 }
 
 /* Sixteen u8 in 16 bits each, normalized by the operations of ff_augment_scaled. */
 INLINE __m512 normalize(__m256i v, const scale *s) {
     const __m512 x = _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(v));
-    const __m512 q = divide(x, _mm512_set1_ps(255.0f), _mm512_set1_ps(1.0f / 255.0f));
-    return divide(_mm512_sub_ps(q, s->mean), s->std, s->inverse);
+    const ff_augment_inverse range = ff_augment_inverse_of(255);
+    const __m512 q = divide(x, _mm512_set1_ps(range.high), _mm512_set1_ps(range.low));
+    return divide(_mm512_sub_ps(q, s->mean), s->high, s->low);
 }
 
 /* Stores up to `left` 32-bit elements; masked stores are slow, so they are used only where
@@ -239,8 +239,7 @@ INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint3
 }
 
 INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augment_params *params,
-                   const void *source, uint32_t height, uint32_t width, uint8_t *out,
-                   const uint8_t *ahead) {
+                   const void *source, uint32_t height, uint32_t width, uint8_t *out) {
     const int lanes = h == MOVE_32 ? 16 : 32;
     const size_t from_bytes = from_bytes_of(h), to_bytes = to_bytes_of(h);
     row_plan plan;
@@ -254,19 +253,12 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
     const uint8_t *plane = (const uint8_t *)source + rows.source * row_bytes;
     const bool streams = streams_to(host, out, (size_t)out_width * to_bytes);
-    const uint32_t asked = host->out_height < height ? host->out_height : height;
     for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
-        /* Each row prefetches one of the next sample: all at once would delay other cache misses.
-         */
-        const uint8_t *next = ahead + channel * height * row_bytes;
-        for (uint32_t y = rows.end - rows.begin; y < asked; y++)
-            ff_augment_ask(next + y * row_bytes, row_bytes);
         const __m512i black = black_of(h, host, channel);
         const scale s = scale_of(h, host, channel, 0);
         out = black_rows(h, whole, out, rows.begin, out_width, black, &s, streams);
         const uint8_t *row = plane;
-        for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes, next += row_bytes) {
-            ff_augment_ask(next, row_bytes);
+        for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes) {
             for (uint32_t i = 0; i < count; i++)
                 store(h, out + i * (size_t)lanes * to_bytes, load(h, &plan, i, row, black),
                       whole ? lanes : (int64_t)out_width - (int64_t)i * lanes, &s, &s, streams);
@@ -326,7 +318,7 @@ INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i a
 
 INLINE void interleave(how h, bool whole, const ff_augment_host *host,
                        const ff_augment_params *params, const void *source, uint32_t height,
-                       uint32_t width, uint8_t *out, const uint8_t *ahead) {
+                       uint32_t width, uint8_t *out) {
     const int lanes = h == MOVE_32 ? 16 : 32;
     const size_t from_bytes = from_bytes_of(h), to_bytes = to_bytes_of(h);
     row_plan plan;
@@ -353,8 +345,6 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     }
     for (uint32_t y = 0; y < out_height; y++, out += (size_t)out_width * 3 * to_bytes) {
         bool inside = y >= rows.begin && y < rows.end;
-        for (uint32_t k = 0; k < 3 && y < height; k++)
-            ff_augment_ask(ahead + k * plane_bytes + y * row_bytes, row_bytes);
         for (uint32_t i = 0; i < count; i++) {
             __m512i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && inside; k++)
@@ -370,17 +360,15 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
 
 #define DEFINE(name, body, h)                                                                      \
     AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,          \
-                            const void *source, uint32_t height, uint32_t width, void *out,        \
-                            const void *ahead) {                                                   \
+                            const void *source, uint32_t height, uint32_t width, void *out) {      \
         if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
-            ff_augment_rows(host, params, source, height, width, out, ahead);                      \
+            ff_augment_rows(host, params, source, height, width, out);                             \
             return;                                                                                \
         }                                                                                          \
-        if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if ((h) != MOVE_32 && width == 32 && host->out_width == 32)                                \
-            body(h, true, host, params, source, height, width, out, ahead);                        \
+            body(h, true, host, params, source, height, width, out);                               \
         else                                                                                       \
-            body(h, false, host, params, source, height, width, out, ahead);                       \
+            body(h, false, host, params, source, height, width, out);                              \
         if (host->streams) _mm_sfence();                                                           \
         if (params->cut_height) ff_augment_cut(host, params, out);                                 \
     }

@@ -142,9 +142,7 @@ static void row(const row_job *job, uint32_t channel, const uint8_t *from, uint8
 }
 
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
-                     const void *source, uint32_t height, uint32_t width, void *out,
-                     const void *ahead) {
-    (void)ahead;
+                     const void *source, uint32_t height, uint32_t width, void *out) {
     bool from_planar = host->from_layout == FF_CHW, to_planar = host->to_layout == FF_CHW;
     const bool flip = params->flags & FF_AUGMENT_FLIP;
     uint32_t channels = host->channels;

@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256 }; /* the alignment of a device's memory */
-
 struct ff_blocks {
     pthread_mutex_t mutex;
     uint64_t bytes, allocated;
@@ -53,7 +51,7 @@ ff_status ff_blocks_take(ff_blocks *blocks, void **block, ff_error *error) {
     blocks->taken++;
     pthread_mutex_unlock(&blocks->mutex);
     if (*block) return FF_OK;
-    status = ff_alloc_aligned(block, blocks->bytes, 1, ALIGNMENT, "a batch", error);
+    status = ff_alloc_for_disk(block, blocks->bytes, "a batch", error);
     pthread_mutex_lock(&blocks->mutex);
     if (status == FF_OK)
         blocks->allocated++;

@@ -255,7 +255,7 @@ static void check(batches *s) {
         send(b, params, &s->params.params[row], sizeof *params);
         send(b, sample, s->samples + params->sample * s->move.row_bytes, s->move.row_bytes);
         send(b, out, (uint8_t *)s->move.data + row * bytes, bytes);
-        ff_augment_plain(&s->host, params, sample, SIDE, SIDE, plain, NULL);
+        ff_augment_plain(&s->host, params, sample, SIDE, SIDE, plain);
         for (uint32_t pixel = 0; pixel < SIDE * SIDE; pixel++)
             for (uint32_t c = 0; c < channels; c++)
                 if (out[pixel * channels + c] != (c < CHANNELS ? plain[pixel * CHANNELS + c] : 0)) {

@@ -1,6 +1,8 @@
 /* Measures the loader against a plain random memcpy gather of the same samples. Usage: bench_loader
  * [THREADS [SAMPLES [ROUNDS]]]. Prints one line per measurement, and the ratios of the medians over
- * alternating rounds: "gather", then each way of loading, as samples a second. */
+ * alternating rounds: "gather", then each way of loading, as samples a second. The first epoch is
+ * also compared with a gather that touches its mapping and its memory for the first time, too, and
+ * u8 to f32 with a memset of the rows that are written. */
 #include "tests/programs/bench_loader.h"
 
 #define BATCH       256u
@@ -9,7 +11,7 @@
 /* ---- the plain gather ----------------------------------------------------------------------- */
 
 typedef struct gather {
-    const void **sample; /* [count] in random order */
+    const void **sample; /* [count] in random order; NULL = memset */
     uint64_t count;
     size_t bytes;
     uint8_t *out; /* [threads][4 batches] as many bytes as a loader's slots */
@@ -23,7 +25,10 @@ static void gather_body(void *context, size_t thread) {
     for (uint64_t batch = thread; batch < batches; batch += (uint64_t)threads) {
         uint8_t *to = out + batch / (uint64_t)threads % 4 * BATCH * job->bytes;
         for (uint32_t row = 0; row < BATCH; row++)
-            memcpy(to + row * job->bytes, job->sample[batch * BATCH + row], job->bytes);
+            if (job->sample)
+                memcpy(to + row * job->bytes, job->sample[batch * BATCH + row], job->bytes);
+            else
+                memset(to + row * job->bytes, (int)row, job->bytes);
     }
 }
 
@@ -83,6 +88,10 @@ static double loader_epoch(ff_dataset *dataset, uint64_t batches, int threads, c
     return rate;
 }
 
+static size_t row_bytes(ff_dtype dtype) {
+    return 3 * 32 * 32 * ff_dtype_bytes(dtype);
+}
+
 /* The samples in the order of a random gather. */
 static void gather_samples(gather *job, ff_dataset *dataset) {
     ff_reader *reader;
@@ -99,48 +108,86 @@ static void gather_samples(gather *job, ff_dataset *dataset) {
     ff_reader_close(&reader);
 }
 
-/* The plain gather and these ways of loading a set by turns. Prints a line for each. */
-static void measure(set_spec set, int threads, int rounds, const way *ways, size_t count) {
-    static double rate[1 + WAYS_MOST][ROUNDS_MOST];
-    gather_with_threads job = {.threads = threads < 1 ? 1 : threads};
+/* Memory for the rows of a job, not touched yet. */
+static void job_memory(gather_with_threads *job) {
+    MUST(ff_alloc_aligned(&job->job.out, (uint64_t)job->threads * 4 * BATCH, job->job.bytes, 64,
+                          "batches", error));
+}
+
+/* A gather from a mapping, and into memory, that it touches for the first time. */
+static double first_gather(const set_spec *set, int threads) {
+    gather_with_threads job = {.threads = threads,
+                               .job = {.count = set->items, .bytes = row_bytes(set->dtype)}};
+    ff_dataset *dataset;
+    MUST(ff_dataset_open(&dataset, set->folder, FF_VERIFY_OFF, error));
+    gather_samples(&job.job, dataset);
+    job_memory(&job);
+    const double rate = plain(&job);
+    free(job.job.sample);
+    free(job.job.out);
+    ff_dataset_close(&dataset);
+    return rate;
+}
+
+/* One first epoch: it maps, verifies and touches everything. */
+static double first_epoch(const set_spec *set, int threads, const way *w) {
+    const ff_loader_options options = crop_flip(threads, w);
     ff_dataset *dataset;
     ff_loader *loader;
-    MUST(set_make(&set, error));
-    MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_FIRST, error));
-    /* The first epoch maps, verifies and touches everything. */
-    const ff_loader_options options = crop_flip(threads, &ways[0]);
+    MUST(ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, error));
     MUST(ff_loader_create(&loader, dataset, &options, error));
-    const double first = epoch(loader, set.items / BATCH);
+    const double rate = epoch(loader, set->items / BATCH);
     ff_loader_destroy(&loader);
+    ff_dataset_close(&dataset);
+    return rate;
+}
 
-    job.job.count = set.items;
-    job.job.bytes = 3 * 32 * 32 * ff_dtype_bytes(set.dtype);
+static void print_rate(const char *name, double rate, double base) {
+    printf("  %-34s %10.0f samples/s  ratio %.2f\n", name, rate, rate / base);
+}
+
+enum { GATHER, FIRST_GATHER, FIRST, WRITE, LOADS, KINDS = LOADS + WAYS_MOST };
+
+/* The plain gather and these ways of loading a set by turns. Prints a line for each. */
+static void measure(set_spec set, int threads, int rounds, const way *ways, size_t count) {
+    static double rate[KINDS][ROUNDS_MOST];
+    const int workers = threads < 1 ? 1 : threads;
+    const bool u8 = set.dtype == FF_U8;
+    gather_with_threads job = {.threads = workers}, write = {.threads = workers};
+    ff_dataset *dataset;
+    MUST(set_make(&set, error));
+    MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_OFF, error));
+    job.job.count = write.job.count = set.items;
+    job.job.bytes = row_bytes(set.dtype), write.job.bytes = row_bytes(FF_F32);
     gather_samples(&job.job, dataset);
-    MUST(ff_alloc_aligned(&job.job.out, (uint64_t)job.threads * 4 * BATCH, job.job.bytes, 64,
-                          "batches", error));
-    memset(job.job.out, 1, (size_t)job.threads * 4 * BATCH * job.job.bytes);
+    job_memory(&job), job_memory(&write);
+    (void)plain(&job), (void)plain(&write); /* touches both */
     for (int round = 0; round < rounds; round++) {
-        rate[0][round] = plain(&job);
+        rate[GATHER][round] = plain(&job);
+        rate[WRITE][round] = plain(&write);
+        rate[FIRST_GATHER][round] = first_gather(&set, workers);
+        rate[FIRST][round] = first_epoch(&set, threads, &ways[0]);
         for (size_t w = 0; w < count; w++)
-            rate[1 + w][round] = loader_epoch(dataset, set.items / BATCH, threads, &ways[w], round);
+            rate[LOADS + w][round] =
+                loader_epoch(dataset, set.items / BATCH, threads, &ways[w], round);
     }
-    const double base = median(rate[0], rounds);
+    const double base = median(rate[GATHER], rounds), written = median(rate[WRITE], rounds);
     printf("loader: %llu samples of 3x32x32 %s, random order, crop=4,flip, batch %u, %d thread%s\n",
            (unsigned long long)set.items, ff_dtype_name(set.dtype), BATCH, threads,
            threads == 1 ? "" : "s");
     printf("  %-34s %10.0f samples/s\n",
-           set.dtype == FF_U8 ? "plain random memcpy gather, u8" : "plain random memcpy gather",
-           base);
-    printf("  %-34s %10.0f samples/s  ratio %.2f\n",
-           set.dtype == FF_U8 ? "first epoch, verifying, u8 to f32"
-                              : "first epoch, verifying, f16 chw",
-           first, first / base);
-    for (size_t w = 0; w < count; w++) {
-        const double middle = median(rate[1 + w], rounds);
-        printf("  %-34s %10.0f samples/s  ratio %.2f\n", ways[w].name, middle, middle / base);
-    }
+           u8 ? "plain random memcpy gather, u8" : "plain random memcpy gather", base);
+    print_rate(u8 ? "gather, first touch, u8" : "gather, first touch",
+               median(rate[FIRST_GATHER], rounds), base);
+    print_rate(u8 ? "first epoch, verifying, u8 to f32" : "first epoch, verifying, f16 chw",
+               median(rate[FIRST], rounds), base);
+    if (u8) print_rate("memset of f32 rows", written, base);
+    for (size_t w = 0; w < count; w++)
+        print_rate(ways[w].name, median(rate[LOADS + w], rounds),
+                   u8 && ways[w].dtype == FF_F32 ? written : base);
     free(job.job.sample);
     free(job.job.out);
+    free(write.job.out);
     ff_dataset_close(&dataset);
     set_remove(&set);
 }

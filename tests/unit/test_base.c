@@ -1,5 +1,6 @@
 /* format/base: memory, errors, options, queues, threads, the mapping guard. */
 #include "format/base/guard.h"
+#include "format/base/huge.h"
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/nearest.h"
@@ -43,6 +44,28 @@ static void assert_is_resident(uint64_t bytes) {
     assert_int_equal(mincore(memory_at, bytes, page), 0);
     for (uint64_t i = 0; i < bytes / 4096; i++) assert_int_equal(page[i] & 1, 1);
     free(memory_at);
+}
+
+/* Huge pages are used, and touched, within the memory alone. */
+static void huge_pages(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {0, 1, 4096, FF_HUGE_PAGE - 1, FF_HUGE_PAGE, 3 * FF_HUGE_PAGE};
+    const uint64_t room = 6 * FF_HUGE_PAGE;
+    uint8_t *block;
+    assert_ok(ff_alloc_aligned(&block, room, 1, FF_HUGE_PAGE, "a test", error));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (uint64_t skip = 0; skip < 3 * 4096; skip += 4095) {
+            memset(block, 1, room);
+            ff_use_huge_pages(block + skip, sizes[i]);
+            uint64_t written = 0;
+            for (uint64_t at = 0; at < room; at++) {
+                written += !block[at];
+                if (!block[at]) assert_true(at >= skip && at < skip + sizes[i]);
+            }
+            assert_int_equal(written, sizes[i] / FF_HUGE_PAGE - (skip && sizes[i] >= FF_HUGE_PAGE));
+        }
+    }
+    free(block);
 }
 
 static void memory(void **state) {
@@ -624,14 +647,14 @@ static void numbers_as_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_order),     cmocka_unit_test(numbers_as_text),
-        cmocka_unit_test(memory),         cmocka_unit_test(buffers),
-        cmocka_unit_test(errors),         cmocka_unit_test(options_accepted),
-        cmocka_unit_test(options_limits), cmocka_unit_test(options_refused),
-        cmocka_unit_test(options_help),   cmocka_unit_test(nearest_name),
-        cmocka_unit_test(threads),        cmocka_unit_test(parallel_for),
-        cmocka_unit_test(guard),          cmocka_unit_test(interrupts),
-        cmocka_unit_test(progress),
+        cmocka_unit_test(byte_order),       cmocka_unit_test(numbers_as_text),
+        cmocka_unit_test(memory),           cmocka_unit_test(huge_pages),
+        cmocka_unit_test(buffers),          cmocka_unit_test(errors),
+        cmocka_unit_test(options_accepted), cmocka_unit_test(options_limits),
+        cmocka_unit_test(options_refused),  cmocka_unit_test(options_help),
+        cmocka_unit_test(nearest_name),     cmocka_unit_test(threads),
+        cmocka_unit_test(parallel_for),     cmocka_unit_test(guard),
+        cmocka_unit_test(interrupts),       cmocka_unit_test(progress),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

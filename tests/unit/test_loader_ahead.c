@@ -241,6 +241,20 @@ static void a_group_that_is_too_large(void **state) {
     set_remove(&set);
 }
 
+/* The slots of a loader lie in huge pages, in one block or in blocks that the consumer may keep. */
+static void huge_slots(ff_dataset *dataset) {
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = 700, options.threads = 1, options.slots = 2;
+    for (options.kept_bytes = 0; options.kept_bytes < 200; options.kept_bytes += 100) {
+        ff_loader *loader;
+        huge = 0;
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
+        const uint64_t bytes = 2 * ff_loader_describe(loader).slot_bytes;
+        assert_in_range(huge, bytes - (4 << 20), bytes);
+        ff_loader_destroy(&loader);
+    }
+}
+
 /* What a disk writes into lies in huge pages: the arena, and the memory of a measurement. */
 static void huge_pages(void **state) {
     (void)state;
@@ -262,6 +276,7 @@ static void huge_pages(void **state) {
     assert_ok(ff_ahead_measure(&settings, 1000000000, &rate, error));
     assert_true(huge >= 2 << 20);
     ff_loader_settings_free(&settings);
+    huge_slots(dataset);
     ff_dataset_close(&dataset);
     set_remove(&set);
 }

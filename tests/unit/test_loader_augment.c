@@ -48,7 +48,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout fro
 
 static uint8_t *run(const augment_case *c, ff_augment_apply apply, const uint8_t *source) {
     uint8_t *out = augment_case_output(c);
-    apply(&c->host, &c->params, source, c->height, c->width, out + AUGMENT_GUARD, NULL);
+    apply(&c->host, &c->params, source, c->height, c->width, out + AUGMENT_GUARD);
     return out;
 }
 

@@ -129,7 +129,7 @@ static void check_rows(set_spec *set, const ff_loader_options *options) {
                 ff_augment_at(&options->augment, options->seed, slot->epoch, number, height, width,
                               info.height, info.width);
             assert_memory_equal(&params, &slot->params[row], sizeof params);
-            ff_augment_plain(&host, &params, tensor, height, width, wanted, NULL);
+            ff_augment_plain(&host, &params, tensor, height, width, wanted);
             assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
             if (set->labels == LABELS_ALL && slot->label_count == 3) {
                 const float *vector = (const float *)slot->label[1].values + row * 5;

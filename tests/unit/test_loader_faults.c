@@ -4,6 +4,7 @@
 #include "loader/gpu/batches.h"
 #include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 
 #include <fcntl.h>
@@ -58,8 +59,8 @@ static void bad_options(void **state) {
     set_remove(&set);
 }
 
-/* Changes a byte of sample `number` in its shard. */
-static void damage(set_spec *set, uint64_t number) {
+/* Changes bit `bit` of byte `at`, from the end if negative, of sample `number` in its shard. */
+static void damage_at(set_spec *set, uint64_t number, int at, int bit) {
     ff_dataset *dataset = open_set(set);
     ff_entry entry;
     ff_shard_info info;
@@ -69,12 +70,17 @@ static void damage(set_spec *set, uint64_t number) {
     snprintf(path, sizeof path, "%s/%s", set->folder, info.name);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
-    fseek(file, (long)entry.offset + 100, SEEK_SET);
+    fseek(file, (long)entry.offset + (at < 0 ? (long)entry.bytes : 0) + at % (long)entry.bytes,
+          SEEK_SET);
     int byte = fgetc(file);
-    fseek(file, (long)entry.offset + 100, SEEK_SET);
-    fputc(byte ^ 1, file);
+    fseek(file, -1, SEEK_CUR);
+    fputc(byte ^ 1 << bit, file);
     fclose(file);
     ff_dataset_close(&dataset);
+}
+
+static void damage(set_spec *set, uint64_t number) {
+    damage_at(set, number, 100, 0);
 }
 
 /* Batches before the broken one are delivered; then every call returns the same message, for any
@@ -115,6 +121,48 @@ static void broken_sample(void **state) {
         ff_dataset_close(&dataset);
     }
     set_remove(&set);
+}
+
+/* A flipped bit at any place of any sample is found, with its sample's number; sound samples are
+ * delivered. Each sample is verified by its first read alone, in "always" by each. */
+static void flipped_bits(void **state) {
+    (void)state;
+    enum { SAMPLES = 130 };
+    dice luck = {.seed = 7};
+    for (int trial = 0; trial < 60; trial++) {
+        set_spec set = plain_set(SAMPLES);
+        set.height = set.width = 1 + (uint32_t)roll(&luck, 40);
+        const uint64_t number = (uint64_t)roll(&luck, SAMPLES);
+        const bool late = trial % 3 == 0, always = trial % 2;
+        assert_ok(set_make(&set, error));
+        const int at = trial % 4 ? (int)roll(&luck, 100000) : -1;
+        if (!late) damage_at(&set, number, at, (int)roll(&luck, 8));
+        ff_dataset *dataset;
+        ff_loader *loader;
+        ff_slot *slot;
+        ff_error failure = {0};
+        ff_loader_options options = options_of(SAMPLES);
+        options.threads = trial % 4;
+        options.access = FF_ACCESS_MAPPED;
+        options.order = trial % 5 ? FF_ORDER_RANDOM : FF_ORDER_SEQUENTIAL;
+        options.slots = 2;
+        assert_ok(ff_dataset_open(&dataset, set.folder, always ? FF_VERIFY_ALWAYS : FF_VERIFY_FIRST,
+                                  error));
+        for (int epoch = 0; epoch < 2; epoch++) {
+            char name[40];
+            snprintf(name, sizeof name, "sample %llu has", (unsigned long long)number);
+            const bool fails = late ? epoch && always : true;
+            assert_ok(ff_loader_create(&loader, dataset, &options, error));
+            const ff_status status = ff_loader_acquire(loader, &slot, &failure);
+            assert_int_equal(status, fails ? FF_BAD_DATA : FF_OK);
+            if (fails && !strstr(failure.message, name)) fail_msg("%s", failure.message);
+            if (!fails) ff_loader_release(loader, slot, NULL);
+            ff_loader_destroy(&loader);
+            if (late && !epoch) damage_at(&set, number, at, 3);
+        }
+        ff_dataset_close(&dataset);
+        set_remove(&set);
+    }
 }
 
 /* A shard cut short while it is mapped and read: FF_IO with path and offset, no SIGBUS. */
@@ -455,11 +503,11 @@ static void shrinking(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shrinking),       cmocka_unit_test(bad_options),
-        cmocka_unit_test(broken_sample),   cmocka_unit_test(too_small_sample),
-        cmocka_unit_test(early_ends),      cmocka_unit_test(all_slots_held),
-        cmocka_unit_test(failing_device),  cmocka_unit_test(stopped_upload),
-        cmocka_unit_test(too_large_class),
+        cmocka_unit_test(shrinking),        cmocka_unit_test(bad_options),
+        cmocka_unit_test(broken_sample),    cmocka_unit_test(flipped_bits),
+        cmocka_unit_test(too_small_sample), cmocka_unit_test(early_ends),
+        cmocka_unit_test(all_slots_held),   cmocka_unit_test(failing_device),
+        cmocka_unit_test(stopped_upload),   cmocka_unit_test(too_large_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

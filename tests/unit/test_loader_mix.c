@@ -139,7 +139,7 @@ static void plain_sample(set_spec *set, const ff_metadata *metadata,
         ff_resample_plain(resampler, &uncut, tensor, height, width, image);
         ff_resampler_destroy(&resampler);
     } else {
-        ff_augment_plain(&host, &uncut, tensor, height, width, image, NULL);
+        ff_augment_plain(&host, &uncut, tensor, height, width, image);
     }
     if (jitters) {
         const ff_jitter jitter = ff_jitter_at(spec->jitter, options->seed, epoch, params->sample);

@@ -88,7 +88,7 @@ static void run_move(void *context) {
             if (job->gather) from = job->row_of ? job->row_of[params->sample] : params->sample;
             const uint8_t *source =
                 job->samples + job->batch->slot * job->slot_bytes + from * job->row_bytes;
-            ff_augment_plain(&host, params, source, job->height, job->width, packed, NULL);
+            ff_augment_plain(&host, params, source, job->height, job->width, packed);
             for (size_t i = 0; i < pixels; i++) memcpy(out + i * wide, packed + i * narrow, narrow);
         }
         move_columns(job, row, from);

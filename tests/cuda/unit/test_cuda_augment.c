@@ -189,7 +189,7 @@ static void host_sample(const one_case *c, const ff_augment_host *host, const ff
                         const ff_augment_params *params, const void *data, uint32_t height,
                         uint32_t width, void *out) {
     if (!ff_augment_resamples(&c->spec)) {
-        ff_augment_plain(host, params, data, height, width, out, NULL);
+        ff_augment_plain(host, params, data, height, width, out);
         return;
     }
     ff_resampler *resampler;
