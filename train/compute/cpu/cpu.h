@@ -18,12 +18,14 @@
 extern const ff_compute_ops ff_reference_ops;
 
 /* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; the rest
- * are the plain loops. Only `name` and `open` are set here; the opened compute has the whole table.
- * Defined only with FF_HAVE_DNNL. */
+ * are the plain loops. Only `name`, `allows` and `open` are set here; the opened compute has the
+ * whole table. Defined only with FF_HAVE_DNNL. */
 extern const ff_compute_ops ff_onednn_ops;
 
-/* ff_compute_begin for a table on the CPU: refuses other precisions than f32, and devices with
- * separate memory. */
+/* Refuses precisions that no CPU table has: ff_compute_ops.allows of the plain loops. */
+FF_MUST_USE ff_status ff_cpu_allows(ff_precision precision, ff_error *error);
+
+/* ff_compute_begin for a table on the CPU: refuses devices with separate memory. */
 FF_MUST_USE ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
                                    const ff_compute_options *options, ff_error *error);
 

@@ -14,6 +14,7 @@ enum { MOST_PAIRS = 16, MOST_VALUES = 4 << 20 };
 
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
     if (s->input.block != self->block || s->output.block != self->block) return false;
+    if (self->type != dnnl_f32) return false;
     ff_tensor from = s->input, to = s->output;
     from.n = to.n = 1;
     return s->groups == 1 && s->kernel > 1 && s->kernel <= 16 && from.h * from.w <= MOST_PAIRS &&

@@ -328,6 +328,7 @@ static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
 
 const ff_compute_ops ff_reference_ops = {
     .name = "reference",
+    .allows = ff_cpu_allows,
     .open = open_reference,
     .close = close_reference,
     .channel_block = block_one,
