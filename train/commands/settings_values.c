@@ -141,6 +141,11 @@ const char *ff_settings_shares(const ff_settings *settings) {
     return balance && strncmp(balance, measured, length) == 0 ? balance + length : NULL;
 }
 
+bool ff_settings_chooses_precision(const ff_settings *settings) {
+    const char *precision = settings->trainer.precision;
+    return precision && strcmp(precision, FF_PRECISION_AUTO) == 0;
+}
+
 bool ff_settings_looks(const ff_settings *settings) {
     return settings->finds || settings->trainer.overfit || settings->diagnose ||
            settings->check_gradients;
@@ -211,6 +216,11 @@ void ff_resolve_label_smoothing(ff_settings *settings, const ff_trainer *trainer
 void ff_resolve_views(ff_settings *settings, const ff_trainer *trainer) {
     for (int i = 0; i < VIEWS; i++)
         if (views_of[i] == trainer->views) settings->views = i;
+}
+
+void ff_resolve_precision(ff_settings *settings, const ff_trainer *trainer) {
+    if (settings->trainer.precision)
+        settings->trainer.precision = ff_precision_name(trainer->precision);
 }
 
 void ff_resolve_groups(ff_settings *settings, const ff_trainer *trainer) {

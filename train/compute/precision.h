@@ -17,8 +17,9 @@ typedef enum ff_precision {
     FF_PRECISION_COUNT
 } ff_precision;
 
-/* The names, as in --precision. */
+/* The names, as in --precision, and the word that asks for a choice. */
 #define FF_PRECISION_NAMES "f32|tf32|f16|bf16"
+#define FF_PRECISION_AUTO  "auto"
 /* One of the names; parsing returns false for an unknown name. */
 const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);

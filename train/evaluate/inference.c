@@ -186,10 +186,12 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
     ff_model_options model = ff_weights_net_model(&own->net);
     model.threads = (int)options->threads;
     model.device = ff_machine_device(own->machine);
-    if (model.device) model.precision = own->net.precision;
-    if (!model.device && options->precision && own->net.precision != FF_PRECISION_F32)
-        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
-                       options->precision, ff_machine_text(own->machine));
+    ff_error why;
+    if (model.device || ff_compute_allows(NULL, own->net.precision, &why) == FF_OK)
+        model.precision = own->net.precision;
+    else if (options->precision)
+        return ff_fail(error, FF_USAGE, "--precision %s: %s (device: %s)", options->precision,
+                       why.message, ff_machine_text(own->machine));
     ff_weights_net built = own->net;
     ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));

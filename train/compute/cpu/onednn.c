@@ -160,9 +160,10 @@ static ff_status open_onednn(ff_compute **compute, const ff_compute_options *opt
     self->type = self->base.dtype == FF_BF16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_version_t *version = dnnl_version();
     self->base.program_bytes = program_bytes(version);
-    snprintf(self->base.description, sizeof self->base.description, "onednn %d.%d.%d, %s",
+    snprintf(self->base.description, sizeof self->base.description, "onednn %d.%d.%d, %s%s",
              version->major, version->minor, version->patch,
-             has_avx512() ? "avx512_core" : "no avx512");
+             has_avx512() ? "avx512_core" : "no avx512",
+             self->base.dtype == FF_BF16 ? ", bf16" : "");
     if (dnnl_engine_create(&self->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&self->stream, self->engine, dnnl_stream_default_flags) !=
             dnnl_success ||

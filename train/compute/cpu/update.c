@@ -132,10 +132,11 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
 }
 
 void ff_cpu_sum_gradients(ff_compute *compute, const ff_gradient_sum *sum) {
-    const ff_outcome *entry = &sum->ring[sum->control->step % sum->ring_size];
+    const float weight = sum->weight > 0
+                             ? sum->weight
+                             : (float)sum->ring[sum->control->step % sum->ring_size].weight;
     (void)compute;
-    ff_optimizer_add(sum->weight > 0 ? sum->weight : (float)entry->weight, sum->first, sum->count,
-                     sum->gradient, sum->sums);
+    ff_optimizer_add(weight, sum->first, sum->count, sum->gradient, sum->sums);
 }
 
 void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool first,
