@@ -143,7 +143,7 @@ typedef struct ff_compute ff_compute;
 
 typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
-    ff_precision precision; /* CPU tables refuse all but F32 */
+    ff_precision precision; /* CPU tables refuse all but F32 and, if they have it, BF16 */
     bool deterministic;     /* only deterministic algorithms, not timed ones; CPU tables always */
     /* For dividing the tuning time: the number of the net's convolutions (identical ones count
      * once), and the number of them that follow a norm with ReLU; 0 = unknown. */
@@ -168,6 +168,7 @@ typedef enum ff_fusion {
 
 typedef struct ff_compute_ops {
     const char *name;
+    bool bf16; /* of CPU tables: `open` takes FF_PRECISION_BF16, too */
     /* required. On failure *compute = NULL. */
     ff_status (*open)(ff_compute **compute, const ff_compute_options *options, ff_error *error);
     /* Waits for the enqueued work first. */

@@ -11,7 +11,7 @@ static const ff_compute_ops *const implementations[] = {
 #ifdef FF_HAVE_DNNL
     &ff_onednn_ops,
 #endif
-    &ff_reference_ops,
+    &ff_reference_ops_f32,
     NULL,
 };
 
@@ -56,7 +56,8 @@ void ff_compute_close(ff_compute **compute) {
 
 ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
                        const ff_compute_options *options, ff_error *error) {
-    if (options->precision != FF_PRECISION_F32)
+    const bool bf16 = ops->bf16 && options->precision == FF_PRECISION_BF16;
+    if (options->precision != FF_PRECISION_F32 && !bf16)
         return ff_fail(error, FF_USAGE, "the CPU computes in f32, not in %s",
                        ff_precision_name(options->precision));
     if (options->device && !options->device->table->unified)

@@ -74,7 +74,8 @@ static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
 
 /* The plain loops' table, with faster entries. */
 static void fill(ff_compute_ops *table) {
-    *table = ff_reference_ops;
+    *table = ff_reference_ops_f32;
+    table->bf16 = false;
     table->name = ff_onednn_ops.name;
     table->close = close_onednn;
     table->channel_block = channel_block; /* images stay planes: first-layer kernels read NCHW */
