@@ -11,7 +11,7 @@ static const ff_compute_ops *const implementations[] = {
 #ifdef FF_HAVE_DNNL
     &ff_onednn_ops,
 #endif
-    &ff_reference_ops,
+    &ff_reference_ops_f32,
     NULL,
 };
 

@@ -14,8 +14,12 @@
 
 #include "train/compute/compute.h"
 
-/* Plain loops, in double for long sums: slow, and the reference of every test. Any block. */
-extern const ff_compute_ops ff_reference_ops;
+/* Plain loops, in double for long sums: slow, and the reference of every test. Any block. One table
+ * for each dtype of activations; every element is computed in f32 and rounded once. */
+extern const ff_compute_ops ff_reference_ops_f32, ff_reference_ops_bf16;
+static inline const ff_compute_ops *ff_reference_ops_of(ff_dtype dtype) {
+    return dtype == FF_BF16 ? &ff_reference_ops_bf16 : &ff_reference_ops_f32;
+}
 
 /* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; the rest
  * are the plain loops. Only `name`, `allows` and `open` are set here; the opened compute has the

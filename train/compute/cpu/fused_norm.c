@@ -136,7 +136,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
     const ff_tensor *t = &norm->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_ops.norm_train(compute, norm, scratch);
+        ff_reference_ops_f32.norm_train(compute, norm, scratch);
         return;
     }
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
@@ -171,7 +171,7 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
     const ff_tensor *t = &norm->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_ops.norm_evaluate(compute, norm, scratch);
+        ff_reference_ops_f32.norm_evaluate(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -250,7 +250,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     const ff_tensor *t = &forward->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_ops.norm_backward(compute, norm, scratch);
+        ff_reference_ops_f32.norm_backward(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);

@@ -40,7 +40,7 @@ void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void 
     float *y = y_memory;
     const kernels *k = kernels_for(pool);
     if (!k) {
-        ff_reference_ops.pool_forward(compute, pool, x, y, index);
+        ff_reference_ops_f32.pool_forward(compute, pool, x, y, index);
         return;
     }
     const size_t planes = (size_t)pool->input.n * ff_tensor_blocks(&pool->input);
@@ -62,7 +62,7 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void
     float *dx = dx_memory;
     const kernels *k = kernels_for(pool);
     if (!k) {
-        ff_reference_ops.pool_backward(compute, pool, dy, index, dx);
+        ff_reference_ops_f32.pool_backward(compute, pool, dy, index, dx);
         return;
     }
     const size_t planes = (size_t)pool->input.n * ff_tensor_blocks(&pool->input);

@@ -97,8 +97,8 @@ static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
 }
 
 /* The plain loops' table, with faster entries. */
-static void fill(ff_compute_ops *table) {
-    *table = ff_reference_ops;
+static void fill(ff_compute_ops *table, ff_dtype dtype) {
+    *table = *ff_reference_ops_of(dtype);
     table->name = ff_onednn_ops.name;
     table->close = close_onednn;
     table->channel_block = channel_block; /* images stay planes: first-layer kernels read NCHW */
@@ -109,17 +109,18 @@ static void fill(ff_compute_ops *table) {
     table->conv_forward = ff_onednn_conv_forward;
     table->conv_backward_data = ff_onednn_conv_backward_data;
     table->conv_backward_weights = ff_onednn_conv_backward_weights;
+    table->linear_forward = linear_forward;
+    table->linear_backward = linear_backward;
+    table->update_create = update_create;
+    if (dtype != FF_F32) return; /* the fused kernels: later */
     table->norm_scratch = ff_fused_norm_scratch;
     table->norm_train = ff_fused_norm_train;
     table->norm_evaluate = ff_fused_norm_evaluate;
     table->norm_backward = ff_fused_norm_backward;
     table->pool_forward = ff_fused_pool_forward;
     table->pool_backward = ff_fused_pool_backward;
-    table->linear_forward = linear_forward;
-    table->linear_backward = linear_backward;
     table->activation_forward = ff_fused_activation_forward;
     table->activation_backward = ff_fused_activation_backward;
-    table->update_create = update_create;
 }
 
 /* Measured as the peak minus what was counted, over nine runs each of smallnet, cifarnet, resnet18,
@@ -150,7 +151,7 @@ static ff_status open_onednn(ff_compute **compute, const ff_compute_options *opt
     ff_onednn *self;
     *compute = NULL;
     FF_TRY(ff_alloc(&self, 1, sizeof *self, "the compute table", error));
-    fill(&self->table);
+    fill(&self->table, ff_precision_dtype(options->precision));
     ff_status status = ff_cpu_begin(&self->base, &self->table, options, error);
     if (status != FF_OK) {
         free(self);
