@@ -87,9 +87,6 @@ ff_origin_change ff_settings_change(const char *name, size_t length);
  * and a resumed run with the same number of ranks keeps the shares; else NULL. */
 const char *ff_settings_shares(const ff_settings *settings);
 
-/* --precision auto, which is chosen when a run begins. */
-bool ff_settings_chooses_precision(const ff_settings *settings);
-
 /* Whether the command only looks at the net, instead of making a run. */
 bool ff_settings_looks(const ff_settings *settings);
 /* Whether a run is made. */

@@ -398,8 +398,7 @@ const ff_setting ff_settings_table[] = {
     {.option = {"no-fold", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_fold, NULL, 0, 0,
                 "On a GPU, never fold batch norms into the convolutions after them."}},
     {.option =
-         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_AUTO "|" FF_PRECISION_NAMES,
-          &at.trainer.precision, NULL, 0, 0,
+         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &at.trainer.precision, NULL, 0, 0,
           "Precision of activations and working weights; master weights are f32; default f16 on a "
           "GPU, f32 on a CPU. A CPU has f32 and, with AMX or avx512_bf16, bf16; auto takes some steps "
           "of both first and chooses the faster."},

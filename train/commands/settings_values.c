@@ -141,11 +141,6 @@ const char *ff_settings_shares(const ff_settings *settings) {
     return balance && strncmp(balance, measured, length) == 0 ? balance + length : NULL;
 }
 
-bool ff_settings_chooses_precision(const ff_settings *settings) {
-    const char *precision = settings->trainer.precision;
-    return precision && strcmp(precision, FF_PRECISION_AUTO) == 0;
-}
-
 bool ff_settings_looks(const ff_settings *settings) {
     return settings->finds || settings->trainer.overfit || settings->diagnose ||
            settings->check_gradients;

@@ -94,7 +94,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         FF_TRY_DONE(ff_settings_give_way(out, &first, error));
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
-        if (ff_session_step(*session) && ff_settings_chooses_precision(out))
+        if (ff_session_step(*session) && ff_precision_is_auto(out->trainer.precision))
             out->trainer.precision = precision;
         if (file) out->trainer.recipe = row;
         /* A run's rates are scaled once, when it begins. */

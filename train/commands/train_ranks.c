@@ -147,7 +147,7 @@ static ff_status choose_precision(const team *all, ff_job *job, ff_settings *set
                                   ff_error *error) {
     ff_trainer_options options = settings->trainer;
     ff_precision precision;
-    if (!ff_settings_chooses_precision(settings) || settings->dry_run || settings->show_batch)
+    if (!ff_precision_is_auto(options.precision) || settings->dry_run || settings->show_batch)
         return FF_OK;
     options.job = job;
     options.quiet = true;

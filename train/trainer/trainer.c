@@ -201,7 +201,7 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     trainer->device = options->planned ? options->planned : ff_machine_device(trainer->machine);
     const bool cpu = !trainer->device;
     trainer->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
-    if (options->precision && strcmp(options->precision, FF_PRECISION_AUTO) != 0)
+    if (options->precision && !ff_precision_is_auto(options->precision))
         FF_TRY(ff_precision_read(options->precision, &trainer->precision, error));
     if (cpu) FF_TRY(check_precision(trainer, chosen ? options->compute : NULL, error));
     if (!cpu && options->reproducible)
