@@ -41,10 +41,9 @@ const char *ff_layout_name(ff_layout layout);
  * overflow becomes infinity, subnormals are kept. */
 uint16_t ff_f16_from_f32(float value);
 static inline uint16_t ff_bf16_from_f32(float value) {
-    uint32_t bits = ff_float_bits(value);
-    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-    uint32_t quiet = bits >> 16 | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    const uint32_t bits = ff_float_bits(value);
+    const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1), quiet = bits | 0x400000u;
+    return (uint16_t)((value != value ? quiet : rounded) >> 16);
 }
 /* Exact. */
 float ff_f32_from_f16(uint16_t bits);

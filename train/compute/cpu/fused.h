@@ -4,6 +4,23 @@
 #define FF_TRAIN_CPU_FUSED_H
 
 #include "train/compute/compute.h"
+#include "train/compute/vector.h"
+
+/* A table of kernels: a row for each variant of kernel_variants.inc, `of` its suffix. The row of
+ * activations of `dtype` in blocks of `block` channels; -1 = there are no kernels for the block. */
+#if FF_HAS_TARGETS
+#define FF_KERNEL_ROWS(of, dtype)                                                                  \
+    of(8_baseline_##dtype), of(8_fast_##dtype), of(16_baseline_##dtype), of(16_fast_##dtype)
+#else
+#define FF_KERNEL_ROWS(of, dtype)                                                                  \
+    of(8_baseline_##dtype), of(8_baseline_##dtype), of(16_baseline_##dtype), of(16_baseline_##dtype)
+#endif
+#define FF_KERNEL_TABLE(of)                                                                        \
+    { FF_KERNEL_ROWS(of, f32), FF_KERNEL_ROWS(of, bf16) }
+static inline int ff_kernel_row(ff_dtype dtype, int block) {
+    if (block != 8 && block != 16) return -1;
+    return (dtype == FF_BF16 ? 4 : 0) + (block == 16 ? 2 : 0) + ff_has_vectors(block);
+}
 
 size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape);
 void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
