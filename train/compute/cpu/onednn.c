@@ -112,7 +112,6 @@ static void fill(ff_compute_ops *table, ff_dtype dtype) {
     table->linear_forward = linear_forward;
     table->linear_backward = linear_backward;
     table->update_create = update_create;
-    if (dtype != FF_F32) return; /* the fused kernels: later */
     table->norm_scratch = ff_fused_norm_scratch;
     table->norm_train = ff_fused_norm_train;
     table->norm_evaluate = ff_fused_norm_evaluate;
