@@ -96,6 +96,7 @@ static void fill(ff_compute_ops *table) {
     table->linear_backward = linear_backward;
     table->activation_forward = ff_fused_activation_forward;
     table->activation_backward = ff_fused_activation_backward;
+    table->add = ff_fused_add;
     table->update_create = update_create;
 }
 
