@@ -22,7 +22,6 @@
 #define FF_AVX2          __attribute__((target("avx2")))
 #define FF_AVX512        __attribute__((target("avx512f")))
 #define FF_HAS_TARGETS   1
-#include <immintrin.h>
 #else
 #define FF_VECTOR_CLONES
 #define FF_HAS_TARGETS 0
@@ -50,22 +49,6 @@ typedef float ff_v16 __attribute__((vector_size(64), may_alias));
 typedef int ff_m16 __attribute__((vector_size(64), may_alias));
 typedef uint32_t ff_w16 __attribute__((vector_size(64), may_alias));
 typedef uint16_t ff_h16 __attribute__((vector_size(32), may_alias));
-
-/* 16-bit elements to the upper halves of 32 bits, and back; GCC 12 makes several instructions of
- * the first form. */
-#define FF_WIDEN(p, h, w)     (__builtin_convertvector(*(const h *)(p), w) << 16)
-#define FF_NARROW(p, bits, h) (*(h *)(p) = __builtin_convertvector((bits) >> 16, h))
-#if FF_HAS_TARGETS
-#define FF_WIDEN_16(p) ((ff_w16)_mm512_slli_epi32(_mm512_cvtepu16_epi32(*(const __m256i *)(p)), 16))
-#define FF_NARROW_16(p, bits)                                                                      \
-    (*(__m256i *)(p) = _mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)(bits), 16)))
-#define FF_WIDEN_8(p)        ((ff_w8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(*(const __m128i *)(p)), 16))
-#define FF_NARROW_8(p, bits) (*(__m128i *)(p) = ff_upper_halves_8((__m256i)(bits)))
-FF_AVX2 FF_INLINE __m128i ff_upper_halves_8(__m256i bits) {
-    const __m256i halves = _mm256_srli_epi32(bits, 16);
-    return _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-}
-#endif
 
 /* The share [*from, *to) of `count` items for thread `index` of `threads`: contiguous, and the same
  * in every run. */

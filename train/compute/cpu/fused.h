@@ -34,5 +34,11 @@ void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, 
                                  const void *x, void *y);
 void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
                                   const void *seen, const void *dy, void *dx);
+void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
+
+/* Elements of bf16: y = activation(x + more), or, backward, y = more * the activation's derivative
+ * at x. The kernels of a norm with scale 1 and shift -0, which change no value. */
+void ff_fused_narrow(ff_activation activation, bool backward, size_t count, const uint16_t *x,
+                     const uint16_t *more, uint16_t *y);
 
 #endif

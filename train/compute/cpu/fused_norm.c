@@ -4,6 +4,7 @@
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
+#include "train/compute/cpu/narrow.h"
 #include "train/compute/vector.h"
 
 #include <math.h>
@@ -225,6 +226,15 @@ static void finish_reduction(ff_compute *compute, const ff_norm_backward *norm,
         set_factors(forward, work, c, ff_norm_join_sums(forward, (int)c));
 }
 
+static int mask_of(ff_activation activation, bool sees_y) {
+    switch (activation) {
+    case FF_ACTIVATION_RELU: return sees_y ? MASK_FROM_Y : MASK_FROM_X;
+    case FF_ACTIVATION_RELU6: return MASK_6_FROM_X;
+    case FF_ACTIVATION_GELU: return MASK_GELU;
+    default: return MASK_NONE;
+    }
+}
+
 void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
@@ -240,11 +250,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         work.scale[c] = forward->gamma[c] * forward->inv_std[c];
         work.shift[c] = forward->beta[c] - forward->mean[c] * work.scale[c];
     }
-    int mask = MASK_NONE;
-    if (forward->activation == FF_ACTIVATION_RELU)
-        mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
-    if (forward->activation == FF_ACTIVATION_RELU6) mask = MASK_6_FROM_X;
-    if (forward->activation == FF_ACTIVATION_GELU) mask = MASK_GELU;
+    const int mask = mask_of(forward->activation, forward->residual);
     /* The masked sum of gradients is stored if it is needed later, or if computing it again would
      * cost two more reads. */
     void *kept = norm->dresidual;
@@ -272,4 +278,36 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
             k->gradient(&arguments, kept ? MASK_NONE : mask);
         }
     }
+}
+
+/* ---- elements in bf16 ---- */
+
+#define SIXTEEN(x)                                                                                 \
+    { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+
+void ff_fused_narrow(ff_activation activation, bool backward, size_t count, const uint16_t *x,
+                     const uint16_t *more, uint16_t *y) {
+    static _Alignas(64) const float one[16] = SIXTEEN(1.0f), nothing[16] = SIXTEEN(-0.0f);
+    const size_t block = ff_has_vectors(16) ? 16 : 8, vectors = count / block, rest = count % block;
+    const kernels *k = &table[ff_kernel_row(FF_BF16, (int)block)];
+    double unused[2][16] = {{0}};
+    if (backward)
+        k->reduce(&(plane_arguments){.pixels = vectors,
+                                     .x = x,
+                                     .dy = more,
+                                     .g = y,
+                                     .scale = one,
+                                     .shift = nothing,
+                                     .mean = nothing,
+                                     .sum = unused[0],
+                                     .products = unused[1]},
+                  mask_of(activation, false));
+    else
+        k->apply(x, more, y, vectors, one, nothing, activation);
+    if (!rest) return;
+    _Alignas(64) uint16_t last[3][16] = {{0}};
+    memcpy(last[0], x + count - rest, rest * sizeof *x);
+    if (more) memcpy(last[1], more + count - rest, rest * sizeof *x);
+    ff_fused_narrow(activation, backward, block, last[0], more ? last[1] : NULL, last[2]);
+    memcpy(y + count - rest, last[2], rest * sizeof *y);
 }

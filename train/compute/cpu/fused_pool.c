@@ -2,6 +2,7 @@
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
+#include "train/compute/cpu/narrow.h"
 #include "train/compute/vector.h"
 
 #include <omp.h>
@@ -75,13 +76,11 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void
 
 /* ---- elementwise ---- */
 
-/* Elements that a thread processes at a time: three such arrays of floats stay in the L1 cache, at
- * addresses that differ in their last 12 bits. */
-enum { SPAN = 2048, APART = 16 };
+/* Elements that a thread processes at a time. */
+enum { SPAN = 4096 };
 
 FF_VECTOR_CLONES
-static void relu(size_t count, const float *x, const float *unused, float *y) {
-    (void)unused;
+static void relu(size_t count, const float *x, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
@@ -91,8 +90,7 @@ static void relu_back(size_t count, const float *y, const float *dy, float *dx) 
 }
 
 FF_VECTOR_CLONES
-static void relu6(size_t count, const float *x, const float *unused, float *y) {
-    (void)unused;
+static void relu6(size_t count, const float *x, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i] > 6 ? 6 : x[i];
 }
 
@@ -102,8 +100,7 @@ static void relu6_back(size_t count, const float *y, const float *dy, float *dx)
 }
 
 FF_VECTOR_CLONES
-static void gelu(size_t count, const float *x, const float *unused, float *y) {
-    (void)unused;
+static void gelu(size_t count, const float *x, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = ff_gelu(x[i]);
 }
 
@@ -112,45 +109,52 @@ static void gelu_back(size_t count, const float *x, const float *dy, float *dx) 
     for (size_t i = 0; i < count; i++) dx[i] = dy[i] * ff_gelu_slope(x[i]);
 }
 
-typedef void span_entry(size_t count, const float *a, const float *b, float *to);
-
+/* Of f32. */
 static const struct {
-    span_entry *forward, *backward; /* backward: of what is seen, and dy */
+    void (*forward)(size_t count, const float *x, float *y);
+    void (*backward)(size_t count, const float *seen, const float *dy, float *dx);
 } activations[] = {
     [FF_ACTIVATION_RELU] = {relu, relu_back},
     [FF_ACTIVATION_RELU6] = {relu6, relu6_back},
     [FF_ACTIVATION_GELU] = {gelu, gelu_back},
 };
 
-/* A span of bf16, converted to f32 and back while it is in the cache. b may be NULL. */
-static void narrow_span(span_entry *entry, size_t count, const uint16_t *a, const uint16_t *b,
-                        uint16_t *to) {
-    float wide_a[SPAN + APART], wide_b[SPAN + APART], wide[SPAN + APART];
-    ff_convert(wide_a, FF_F32, a, FF_BF16, count);
-    if (b) ff_convert(wide_b, FF_F32, b, FF_BF16, count);
-    entry(count, wide_a, wide_b, wide);
-    ff_convert(to, FF_BF16, wide, FF_F32, count);
-}
-
-static void each_span(ff_compute *compute, span_entry *entry, size_t count, const void *a,
-                      const void *b, void *to) {
+void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                 const void *x, void *y) {
+    const bool narrow = compute->dtype == FF_BF16;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN) {
         const size_t some = count - at < SPAN ? count - at : SPAN;
-        if (compute->dtype == FF_BF16)
-            narrow_span(entry, some, (const uint16_t *)a + at, b ? (const uint16_t *)b + at : NULL,
-                        (uint16_t *)to + at);
+        if (narrow)
+            ff_fused_narrow(activation, false, some, (const uint16_t *)x + at, NULL,
+                            (uint16_t *)y + at);
         else
-            entry(some, (const float *)a + at, b ? (const float *)b + at : NULL, (float *)to + at);
+            activations[activation].forward(some, (const float *)x + at, (float *)y + at);
     }
-}
-
-void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
-                                 const void *x, void *y) {
-    each_span(compute, activations[activation].forward, count, x, NULL, y);
 }
 
 void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
                                   const void *seen, const void *dy, void *dx) {
-    each_span(compute, activations[activation].backward, count, seen, dy, dx);
+    const bool narrow = compute->dtype == FF_BF16;
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN) {
+        const size_t some = count - at < SPAN ? count - at : SPAN;
+        if (narrow)
+            ff_fused_narrow(activation, true, some, (const uint16_t *)seen + at,
+                            (const uint16_t *)dy + at, (uint16_t *)dx + at);
+        else
+            activations[activation].backward(some, (const float *)seen + at, (const float *)dy + at,
+                                             (float *)dx + at);
+    }
+}
+
+void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
+    if (compute->dtype == FF_F32) {
+        ff_reference_ops_f32.add(compute, count, a, b, to);
+        return;
+    }
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        ff_fused_narrow(FF_ACTIVATION_NONE, false, count - at < SPAN ? count - at : SPAN,
+                        (const uint16_t *)a + at, (const uint16_t *)b + at, (uint16_t *)to + at);
 }
