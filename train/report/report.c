@@ -128,7 +128,8 @@ static json_t *facts_object(const ff_trainer *trainer) {
         "whitening", whitening_object(trainer), "reading", ff_loader_say_reading(&feed.loader).text,
         "disk", ff_promise_json(&trainer->promise));
     const char *reason = trainer->options->precision_reason;
-    object = joined(object, reason ? json_pack("{s:s}", "precision_reason", reason) : json_object());
+    object =
+        joined(object, reason ? json_pack("{s:s}", "precision_reason", reason) : json_object());
     object = joined(object, ff_summary_ranks(trainer));
     return with_memory(object, &trainer->memory);
 }
