@@ -265,6 +265,57 @@ static void rounding_is_torchs(void **state) {
     assert_memory_equal(to, known, sizeof known);
 }
 
+/* torch 1.13 on the CPU, of bf16: gelu and its gradient for dy = 1.0078125, relu6, avg_pool2d(3, 1,
+ * 1) and adaptive_avg_pool2d((3, 2)) of 4 x 4, batch_norm with weight 1.5, bias 0.25, running
+ * statistics (0.3, 0.7), evaluating and training. */
+static void elements_are_torchs(void **state) {
+    enum { ALL = 16 };
+    ff_compute *compute = ((ff_compute **)*state)[NARROW];
+    static const uint16_t x[ALL] = {0xc040, 0xbf81, 0xbf00, 0xbd80, 0x0000, 0x3eab, 0x3f40, 0x3fc0,
+                                    0x4081, 0x40d0, 0xc010, 0x3c24, 0x3dcd, 0x4001, 0xbf33, 0x3f80};
+    static const uint16_t known[][ALL] = {
+        {0xbb85, 0xbe22, 0xbe1e, 0xbcf3, 0x0000, 0x3e58, 0x3f14, 0x3fb3, 0x4081, 0x40d0, 0xbce1,
+         0x3ba5, 0x3d5d, 0x3ffc, 0xbe2d, 0x3f57},
+        {0xbc45, 0xbdb0, 0x3e09, 0x3ee8, 0x3f01, 0x3f43, 0x3f81, 0x3f91, 0x3f81, 0x3f81, 0xbd74,
+         0x3f03, 0x3f16, 0x3f8c, 0x3cc4, 0x3f8c},
+        {0x0000, 0x0000, 0x0000, 0x0000, 0x0000, 0x3eab, 0x3f40, 0x3fc0, 0x4081, 0x40c0, 0x0000,
+         0x3c24, 0x3dcd, 0x4001, 0x0000, 0x3f80},
+        {0xbed1, 0xbec3, 0x3de7, 0x3e40, 0x3f43, 0x3f0a, 0x3f16, 0xbd7b, 0x3fb9, 0x3f99, 0x3f82,
+         0x3d0d, 0x3fb4, 0x3f8a, 0x3f3b, 0xbe5d},
+        {0xbf6b, 0x3ed8, 0x402e, 0x3b24, 0x404a, 0xbef8},
+        {0xc0b5, 0xc006, 0xbf98, 0xbecd, 0xbe93, 0x3e9f, 0x3f87, 0x401a, 0x40de, 0x4136, 0xc08a,
+         0xbe8a, 0xbdde, 0x4055, 0xbfc5, 0x3fc1},
+        {0xc00b, 0xbf4f, 0xbeed, 0xbe28, 0xbdf9, 0x3dd9, 0x3ec7, 0x3f67, 0x4028, 0x408a, 0xbfd4,
+         0xbdeb, 0xbd5a, 0x3fa0, 0xbf19, 0x3f0f},
+    };
+    const ff_tensor t = {1, 1, 4, 4, 1};
+    const ff_pool average = {t, t, 3, 3, 1, 1, false, false};
+    const ff_pool adaptive = {.input = t, .output = {1, 1, 3, 2, 1}, .adaptive = true};
+    uint16_t y[7][ALL] = {{0}}, dy[ALL];
+    float gamma = 1.5f, beta = 0.25f, running[2] = {0.3f, 0.7f}, own[2];
+    ff_norm norm = {.shape = t,
+                    .momentum = 0.1f,
+                    .epsilon = 1e-5f,
+                    .gamma = &gamma,
+                    .beta = &beta,
+                    .running_mean = &running[0],
+                    .running_var = &running[1],
+                    .mean = &own[0],
+                    .inv_std = &own[1],
+                    .x = x,
+                    .y = y[5]};
+    for (int i = 0; i < ALL; i++) dy[i] = 0x3f81;
+    compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, ALL, x, y[0]);
+    compute->ops->activation_backward(compute, FF_ACTIVATION_GELU, ALL, x, dy, y[1]);
+    compute->ops->activation_forward(compute, FF_ACTIVATION_RELU6, ALL, x, y[2]);
+    compute->ops->pool_forward(compute, &average, x, y[3], NULL);
+    compute->ops->pool_forward(compute, &adaptive, x, y[4], NULL);
+    compute->ops->norm_evaluate(compute, &norm, NULL);
+    norm.y = y[6];
+    compute->ops->norm_train(compute, &norm, NULL);
+    assert_memory_equal(y, known, sizeof known);
+}
+
 /* The gradient is rounded and carries the loss scale, which f32 leaves out. */
 static void loss_is_rounded(void **state) {
     ff_compute **both = *state;
@@ -306,7 +357,7 @@ int main(void) {
         cmocka_unit_test(conv_is_rounded),      cmocka_unit_test(linear_is_rounded),
         cmocka_unit_test(norm_is_rounded),      cmocka_unit_test(pool_is_rounded),
         cmocka_unit_test(elements_are_rounded), cmocka_unit_test(rounding_is_torchs),
-        cmocka_unit_test(loss_is_rounded),
+        cmocka_unit_test(elements_are_torchs),  cmocka_unit_test(loss_is_rounded),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }

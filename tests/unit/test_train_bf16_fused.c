@@ -1,5 +1,6 @@
 /* The fused kernels in bf16 against the plain loops in bf16, on random odd shapes. */
 #include "tests/unit/bf16_case.h"
+#include "tests/unit/norm_ranks_case.h"
 
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
@@ -150,6 +151,39 @@ static void norms_match(void **state) {
     }
 }
 
+static int eight(const ff_compute *compute, int channels) {
+    (void)compute;
+    (void)channels;
+    return 8;
+}
+
+static int sixteen(const ff_compute *compute, int channels) {
+    (void)compute;
+    (void)channels;
+    return 16;
+}
+
+/* Parts of a batch in bf16, in plain loops and fused, against the whole in f32. */
+static void norms_of_ranks_match(void **state) {
+    (void)state;
+    const ff_compute_options options = {.threads = 2};
+    ff_compute *whole, *parts = with_threads(2);
+    ff_compute_ops fused = *parts->ops;
+    fused.norm_scratch = ff_fused_norm_scratch;
+    fused.norm_train = ff_fused_norm_train;
+    fused.norm_backward = ff_fused_norm_backward;
+    dice d = {.seed = 64};
+    assert_ok(ff_compute_open(&whole, "reference", &options, error));
+    for (int i = 0; i < 60; i++) {
+        fused.channel_block = i % 3 == 1 ? eight : sixteen;
+        parts->ops = i % 3 ? &fused : &ff_reference_ops_bf16;
+        norm_ranks_case(whole, parts, &d, 3e-2,
+                        1e-5); /* 2^-9 of up to 16 times the root mean square */
+    }
+    ff_compute_close(&whole);
+    ff_compute_close(&parts);
+}
+
 /* ---- pooling ---- */
 
 static void compare_pool(ff_compute *compute, dice *d, int block) {
@@ -295,9 +329,8 @@ static void nan_passes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_match),
-        cmocka_unit_test(pools_match),
-        cmocka_unit_test(activations_match),
+        cmocka_unit_test(norms_match), cmocka_unit_test(norms_of_ranks_match),
+        cmocka_unit_test(pools_match), cmocka_unit_test(activations_match),
         cmocka_unit_test(nan_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,11 @@
  * oneDNN (2.x or 3.x: onednn_version.h) and the rest from kernels over blocked activations:
  * fused_norm.c, fused_pool.c, gelu.h. update.c applies an optimizer to a span of parameters.
  *
+ * Loops over activations are in .inc files, which element_variants.inc includes once for each dtype
+ * of activations: f32 and bf16. Every element is computed in f32 and rounded once. Gradients of
+ * several terms (dy + dy2) and GELU's are rounded before a norm sums them, as they are stored.
+ * kernel_variants.inc also includes kernels once for each block and instruction set.
+ *
  * May include format, loader/device, loader/sequence, train/compute.
  *
  * This header declares the implementations of the compute table on the CPU, and the kernels they
