@@ -35,19 +35,8 @@ static inline float f16_value(uint16_t half) {
     return ff_bits_float(sign | ((half & 0x7c00u) == 0x7c00u ? special : finite));
 }
 
-static inline uint16_t bf16_bits(float value) {
-    uint32_t bits = ff_float_bits(value);
-    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-    uint32_t quiet = bits >> 16 | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
 uint16_t ff_f16_from_f32(float value) {
     return f16_bits(value);
-}
-
-uint16_t ff_bf16_from_f32(float value) {
-    return bf16_bits(value);
 }
 
 float ff_f32_from_f16(uint16_t bits) {
@@ -86,7 +75,7 @@ DEFINE_LOOP(bf16_to_f32, float, uint16_t, ff_f32_from_bf16)
 DEFINE_LOOP(i32_to_f32, float, int32_t, (float))
 DEFINE_LOOP(i64_to_f32, float, int64_t, (float)(double))
 DEFINE_LOOP(f32_to_f16, uint16_t, float, f16_bits)
-DEFINE_LOOP(f32_to_bf16, uint16_t, float, bf16_bits)
+DEFINE_LOOP(f32_to_bf16, uint16_t, float, ff_bf16_from_f32)
 
 static void f32_to_f32(void *to, const void *from, size_t count) {
     memcpy(to, from, count * sizeof(float));

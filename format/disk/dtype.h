@@ -40,7 +40,11 @@ const char *ff_layout_name(ff_layout layout);
 /* f32 -> f16 and bf16, rounded to nearest even, as IEEE 754 and PyTorch do; NaN stays NaN (quiet),
  * overflow becomes infinity, subnormals are kept. */
 uint16_t ff_f16_from_f32(float value);
-uint16_t ff_bf16_from_f32(float value);
+static inline uint16_t ff_bf16_from_f32(float value) {
+    const uint32_t bits = ff_float_bits(value);
+    const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1), quiet = bits | 0x400000u;
+    return (uint16_t)((value != value ? quiet : rounded) >> 16);
+}
 /* Exact. */
 float ff_f32_from_f16(uint16_t bits);
 static inline float ff_f32_from_bf16(uint16_t bits) {

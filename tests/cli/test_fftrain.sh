@@ -298,7 +298,7 @@ refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mea
 refuses "a choice with a slip" 2 "--compute: 'onednm' is not one of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
 refuses "a choice unlike any" 2 "--verify-data: 'on' is not one of off|first|always" --data set "${small[@]}" --verify-data on
 check "no other is named" bash -c "! grep -q 'did you mean' stderr"
-refuses "a precision as others call it" 2 "'fp16' is not one of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
+refuses "a precision as others call it" 2 "'fp16' is not one of auto|f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
 while IFS=: read -r habit here; do
     refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x
     refuses "--$habit=" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit=x"
@@ -310,7 +310,7 @@ lr-scheduler:--schedule NAME[=ARGUMENTS]
 lr-milestones:multi-step=EPOCH,EPOCH:FACTOR
 betas:--beta1 X
 pretrained:here it is --weights FILE
-amp:--precision f32|tf32|f16|bf16
+amp:--precision auto|f32|tf32|f16|bf16
 num-workers:--workers N
 batch-size:--batch N
 adamw:--optimizer sgd, adamw

@@ -286,7 +286,7 @@ unset FF_SIM_RANGES
 
 refuses "a device of another kind" 2 "'tpu' is not one of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
 refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
-refuses "a precision of another kind" 2 "'f64' is not one of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
+refuses "a precision of another kind" 2 "'f64' is not one of auto|f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
 refuses "f16 on the CPU" 2 "the CPU computes in f32" "$sim" "${common[@]}" --device cpu --precision f16
 refuses "a placement on the CPU" 2 "placements are for GPUs; the CPU maps the set" "$sim" "${common[@]}" --device cpu --placement stream
 refuses "a placement of another kind" 2 "'moon' is not one of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon

@@ -1,7 +1,7 @@
-/* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [COMPUTE]`. Reads
- * lines from stdin: a number of steps to run; answers each with "best_ms median_ms best_cpu_ms
- * loss" of these steps (cpu: processor time of all threads, for busy machines), so that
- * tests/bench/train_step.py can alternate it with PyTorch. */
+/* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [COMPUTE
+ * [PRECISION]]`. Reads lines from stdin: a number of steps to run; answers each with "best_ms
+ * median_ms best_cpu_ms loss" of these steps (cpu: processor time of all threads, for busy
+ * machines), so that tests/bench/train_step.py can alternate it with PyTorch. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/sequence/philox.h"
@@ -32,7 +32,8 @@ int main(int argc, char **argv) {
     ff_error error = {0};
     if (argc < 7) {
         fprintf(stderr,
-                "usage: %s NAME auto|cifar|imagenet CHANNELS SIDE BATCH THREADS [COMPUTE]\n",
+                "usage: %s NAME auto|cifar|imagenet CHANNELS SIDE BATCH THREADS [COMPUTE|auto "
+                "[PRECISION]]\n",
                 argv[0]);
         return 2;
     }
@@ -49,13 +50,16 @@ int main(int argc, char **argv) {
         .threads = atoi(argv[6]),
         .seed = 1,
         .dropout = -1,
-        .compute = argc > 7 ? argv[7] : NULL,
+        .compute = argc > 7 && strcmp(argv[7], "auto") != 0 ? argv[7] : NULL,
     };
+    if (argc > 8 && ff_precision_read(argv[8], &options.precision, &error) != FF_OK)
+        return fail(&error);
     ff_model *model;
     if (ff_model_create(&model, &options, &error) != FF_OK) return fail(&error);
     size_t count = (size_t)options.batch * (size_t)options.channels * (size_t)options.height *
                    (size_t)options.width;
     float *images;
+    void *read; /* the images in the compute's dtype */
     int64_t *labels;
     double *times;
     enum { MOST = 10000 };
@@ -65,6 +69,10 @@ int main(int argc, char **argv) {
         return fail(&error);
     for (size_t i = 0; i < count; i++)
         images[i] = 4 * ff_random_unit(ff_philox_draw(1, 99, 0, i, 0).word[0]) - 2;
+    const ff_dtype dtype = ff_precision_dtype(options.precision);
+    if (ff_alloc_aligned(&read, count, ff_dtype_bytes(dtype), 64, "images", &error) != FF_OK)
+        return fail(&error);
+    ff_convert(read, dtype, images, FF_F32, count);
     for (int n = 0; n < options.batch; n++) labels[n] = n % options.classes;
     fprintf(stderr, "%s, %.1f million multiply-accumulates a sample", ff_model_compute_name(model),
             ff_model_macs(model) * 1e-6);
@@ -89,7 +97,7 @@ int main(int argc, char **argv) {
         uint32_t found;
         double best_cpu = 1e300;
         for (int i = 0; i < steps; i++) {
-            ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+            ff_batch batch = {.images = read, .labels = labels, .label_dtype = FF_I64};
             double start_cpu = cpu_ms();
             uint64_t start = ff_now_ns();
             if (ff_step_run(step, ff_model_training_plan(model), &batch, &error) != FF_OK ||
@@ -105,6 +113,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     free(images);
+    free(read);
     free(labels);
     free(times);
     ff_step_destroy(&step);

@@ -25,7 +25,7 @@ KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__at
 def files():
     for top in ("format", "loader", "train", "tools"):
         for folder, _, names in os.walk(top):
-            yield from (os.path.join(folder, name) for name in names if name.endswith((".c", ".h", ".cu", ".cuh")))
+            yield from (os.path.join(folder, name) for name in names if name.endswith((".c", ".h", ".inc", ".cu", ".cuh")))
 
 
 def read(path, declared, uses):

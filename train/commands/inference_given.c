@@ -97,8 +97,8 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &own->device, NULL, 0, 0,
          "Where to compute; default auto."},
         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &own->precision, NULL, 0, 0,
-         "Precision of activations and weights on a GPU; default: as in training, f32 if the file "
-         "does not record it; the CPU has f32 only."},
+         "Precision of activations and weights; default auto: as in training, f32 if the file does not "
+         "record it or this CPU does not have it: CPUs have f32 and, with AMX or avx512_bf16, bf16."},
         {"tune", 0, FF_OPTION_REAL, "SECONDS", &own->tune_seconds, NULL, 0, 86400,
          "Limit for timing a GPU's engines, without compiling, which may take three times as long; "
          "default 0: take the plan cache's, else cuDNN's first that need not be compiled. Timing "

@@ -400,7 +400,9 @@ const ff_setting ff_settings_table[] = {
     {.option =
          {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &at.trainer.precision, NULL, 0, 0,
           "Precision of activations and working weights; master weights are f32; default f16 on a "
-          "GPU; the CPU has f32 only."},
+          "GPU, f32 on a CPU. A CPU has f32 and, with AMX or avx512_bf16, bf16; auto takes some steps "
+          "of both first and chooses the faster."},
+     .resolve = ff_resolve_precision,
      .log = {"precision", ff_log_precision}},
     {.option =
          {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &at.placement, NULL, 0, 0,

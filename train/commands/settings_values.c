@@ -213,6 +213,11 @@ void ff_resolve_views(ff_settings *settings, const ff_trainer *trainer) {
         if (views_of[i] == trainer->views) settings->views = i;
 }
 
+void ff_resolve_precision(ff_settings *settings, const ff_trainer *trainer) {
+    if (settings->trainer.precision)
+        settings->trainer.precision = ff_precision_name(trainer->precision);
+}
+
 void ff_resolve_groups(ff_settings *settings, const ff_trainer *trainer) {
     if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
 }

@@ -8,6 +8,7 @@
 #include "train/comm/job/launch.h"
 #include "train/comm/job/shares.h"
 #include "train/predict/balance.h"
+#include "train/predict/precision_choice.h"
 #include "train/run/run.h"
 #include "train/trainer/origin.h"
 
@@ -141,11 +142,30 @@ done:
     return status;
 }
 
+/* --precision auto: writes the choice to the settings. *text: why, owned by the caller. */
+static ff_status choose_precision(const team *all, ff_job *job, ff_settings *settings, char **text,
+                                  ff_error *error) {
+    ff_trainer_options options = settings->trainer;
+    ff_precision precision;
+    if (!ff_precision_is_auto(options.precision) || settings->dry_run || settings->show_batch)
+        return FF_OK;
+    options.job = job;
+    options.quiet = true;
+    if (all->device) options.device = all->device;
+    FF_TRY(ff_precision_choose(&options, &precision, text, error));
+    settings->trainer.precision = ff_precision_name(precision);
+    settings->trainer.precision_reason = *text;
+    if ((!job || !job->rank) && !settings->quiet)
+        printf("precision      %s: %s\n", settings->trainer.precision, *text);
+    return FF_OK;
+}
+
 static ff_status run_rank(void *context, ff_job *job, ff_error *error) {
     team all = *(const team *)context;
     ff_settings settings = *all.settings;
     const char *shares = ff_settings_shares(&settings);
     ff_buffer text = {0};
+    char *why = NULL;
     uint32_t *cuts;
     ff_status status;
     all.settings = &settings;
@@ -158,11 +178,13 @@ static ff_status run_rank(void *context, ff_job *job, ff_error *error) {
         settings.dp_balance = text.bytes;
     }
     if (measures(&settings)) job->cuts = cuts;
+    FF_TRY_DONE(choose_precision(&all, job, &settings, &why, error));
     status = job->rank ? train_silently(&all, job, error)
                        : all.first(&settings, all.session, job, all.device, error);
 done:
     ff_buffer_free(&text);
     free(cuts);
+    free(why);
     return status;
 }
 
@@ -186,10 +208,12 @@ static ff_status read_devices(team *all, const ff_ranks *ranks, ff_error *error)
 
 /* Trains alone, or as a rank of a job. A single device of --dp is a job of one rank. */
 static ff_status train_on(team *all, const ff_ranks *ranks, int count, ff_error *error) {
+    ff_settings own = *all->settings;
     const ff_settings *settings = all->settings;
     const ff_rank_work work = {run_rank, all, (uint64_t)settings->rank_timeout * 1000000000};
     const bool is_job = all->devices.count || ranks->size > 1;
     uint32_t equal[FF_RANK_DEVICES + 1];
+    char *why = NULL;
     if (is_job && ff_settings_trains(settings)) return ff_rank_run(ranks, &work, error);
     if ((is_job || count > 1) && !settings->dry_run && !ff_settings_trains(settings))
         return ff_fail(error, FF_USAGE,
@@ -200,7 +224,11 @@ static ff_status train_on(team *all, const ff_ranks *ranks, int count, ff_error 
     ff_job first = {
         .size = count, .local_size = count, .cuts = all->devices.count ? all->devices.cuts : equal};
     const bool plans = all->devices.count || count > 1;
-    return all->first(settings, all->session, plans ? &first : NULL, all->device, error);
+    ff_status status = choose_precision(all, NULL, &own, &why, error);
+    if (status == FF_OK)
+        status = all->first(&own, all->session, plans ? &first : NULL, all->device, error);
+    free(why);
+    return status;
 }
 
 ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,

@@ -211,9 +211,9 @@ typedef struct ff_image_view {
 } ff_image_view;
 
 /* sums = (first ? 0 : sums) + w * gradient; w is `weight`, or, if `weight` is 0, the weight in the
- * step's entry of the ring. */
+ * step's entry of the ring; else ring and control may be NULL. */
 typedef struct ff_gradient_sum {
-    size_t count; /* a multiple of 16, aligned to 64 bytes */
+    size_t count; /* of the CUDA table a multiple of 16; all memory is aligned to 64 bytes */
     const void *gradient;
     ff_dtype dtype;
     float *sums;

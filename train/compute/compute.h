@@ -143,7 +143,7 @@ typedef struct ff_compute ff_compute;
 
 typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
-    ff_precision precision; /* CPU tables refuse all but F32 */
+    ff_precision precision; /* as ff_compute_allows */
     bool deterministic;     /* only deterministic algorithms, not timed ones; CPU tables always */
     /* For dividing the tuning time: the number of the net's convolutions (identical ones count
      * once), and the number of them that follow a norm with ReLU; 0 = unknown. */
@@ -168,6 +168,8 @@ typedef enum ff_fusion {
 
 typedef struct ff_compute_ops {
     const char *name;
+    /* Of the CPU's tables: as ff_compute_allows. */
+    ff_status (*allows)(ff_precision precision, ff_error *error);
     /* required. On failure *compute = NULL. */
     ff_status (*open)(ff_compute **compute, const ff_compute_options *options, ff_error *error);
     /* Waits for the enqueued work first. */
@@ -346,12 +348,17 @@ struct ff_compute {
     ff_compute_ranks ranks; /* set by the owner */
 };
 
-/* The implementations of this build, the fastest first; NULL past the last. They have only `name`
- * and `open`; the opened compute has the whole table. */
+/* The implementations of this build, the fastest first; NULL past the last. They have only `name`,
+ * `allows` and `open`; the opened compute has the whole table. */
 const ff_compute_ops *ff_compute_implementation(int index);
 
+/* FF_USAGE if an implementation, by name (NULL = the fastest), does not compute in this precision
+ * on this processor: the message states why. The message for an unknown name lists the names of
+ * this build. */
+FF_MUST_USE ff_status ff_compute_allows(const char *name, ff_precision precision, ff_error *error);
+
 /* Opens an implementation by name; NULL = the fastest. The compute has options->threads threads, or
- * fewer if OpenMP grants fewer. The message of FF_USAGE lists the names of this build. */
+ * fewer if OpenMP grants fewer. Fails as ff_compute_allows. */
 FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name,
                                       const ff_compute_options *options, ff_error *error);
 /* NULL is accepted. Destroy convolutions and release memory first. */

@@ -14,6 +14,10 @@ static const struct {
     [FF_PRECISION_BF16] = {"bf16", FF_BF16},
 };
 
+bool ff_precision_is_auto(const char *name) {
+    return name && strcmp(name, FF_PRECISION_AUTO) == 0;
+}
+
 const char *ff_precision_name(ff_precision precision) {
     return precisions[precision].name;
 }

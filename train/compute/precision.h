@@ -17,8 +17,11 @@ typedef enum ff_precision {
     FF_PRECISION_COUNT
 } ff_precision;
 
-/* The names, as in --precision. */
-#define FF_PRECISION_NAMES "f32|tf32|f16|bf16"
+/* The names, as in --precision, after the word that asks for a choice, which is not parsed here. */
+#define FF_PRECISION_AUTO  "auto"
+#define FF_PRECISION_NAMES FF_PRECISION_AUTO "|f32|tf32|f16|bf16"
+/* Whether a text asks for a choice. NULL is accepted: it does not. */
+bool ff_precision_is_auto(const char *name);
 /* One of the names; parsing returns false for an unknown name. */
 const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);

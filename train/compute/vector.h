@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
 #define FF_VECTOR_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
@@ -38,11 +39,16 @@ static inline bool ff_has_vectors(int block) {
 
 #define FF_INLINE static inline __attribute__((always_inline))
 
-/* Floats and the integers of their comparisons, one per channel of a block. */
+/* Floats, the integers of their comparisons, their bits, and the bits of 16-bit elements, one per
+ * channel of a block. */
 typedef float ff_v8 __attribute__((vector_size(32), may_alias));
 typedef int ff_m8 __attribute__((vector_size(32), may_alias));
+typedef uint32_t ff_w8 __attribute__((vector_size(32), may_alias));
+typedef uint16_t ff_h8 __attribute__((vector_size(16), may_alias));
 typedef float ff_v16 __attribute__((vector_size(64), may_alias));
 typedef int ff_m16 __attribute__((vector_size(64), may_alias));
+typedef uint32_t ff_w16 __attribute__((vector_size(64), may_alias));
+typedef uint16_t ff_h16 __attribute__((vector_size(32), may_alias));
 
 /* The share [*from, *to) of `count` items for thread `index` of `threads`: contiguous, and the same
  * in every run. */

@@ -81,7 +81,8 @@ static ff_status complete(ff_inference *own, const ff_inference_options *options
     if (options->crop > 0) net->height = net->width = net->crop;
     if (options->views > 0) net->views = (int)options->views;
     if (!net->views) net->views = 1;
-    if (options->precision) FF_TRY(ff_precision_read(options->precision, &net->precision, error));
+    if (options->precision && !ff_precision_is_auto(options->precision))
+        FF_TRY(ff_precision_read(options->precision, &net->precision, error));
     if (!*net->model)
         return ff_fail(error, FF_USAGE, "%s: does not record its model; name it with --model",
                        options->weights);
@@ -186,10 +187,12 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
     ff_model_options model = ff_weights_net_model(&own->net);
     model.threads = (int)options->threads;
     model.device = ff_machine_device(own->machine);
-    if (model.device) model.precision = own->net.precision;
-    if (!model.device && options->precision && own->net.precision != FF_PRECISION_F32)
-        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
-                       options->precision, ff_machine_text(own->machine));
+    ff_error why;
+    if (model.device || ff_compute_allows(NULL, own->net.precision, &why) == FF_OK)
+        model.precision = own->net.precision;
+    else if (options->precision && !ff_precision_is_auto(options->precision))
+        return ff_fail(error, FF_USAGE, "--precision %s: %s (device: %s)", options->precision,
+                       why.message, ff_machine_text(own->machine));
     ff_weights_net built = own->net;
     ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));

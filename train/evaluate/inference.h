@@ -17,7 +17,8 @@ typedef struct ff_inference_options {
     const char *model, *label;
     ff_stem stem;
     int64_t crop, resize, views;
-    const char *precision; /* on a GPU; NULL: as trained, f32 if the file does not record it */
+    /* NULL: as trained; f32 if the file does not record it, or the CPU does not have it */
+    const char *precision;
     bool any_normalization;
     bool average; /* the average of --ema instead of the parameters */
     ff_verify verify;

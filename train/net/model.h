@@ -81,7 +81,7 @@ typedef struct ff_model_options {
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
     struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
-    ff_precision precision;   /* the CPU supports f32 */
+    ff_precision precision;   /* of the CPU: ff_compute_allows */
     bool deterministic;       /* as in ff_compute_options */
 } ff_model_options;
 

@@ -42,7 +42,8 @@ typedef struct ff_conv_pool_op {
     ff_tensor middle;        /* the output of a chunk's convolution */
     ff_buffer_id index;      /* u8 positions of the maxima */
     ff_buffer_id room;       /* holds `middle`, and its gradient */
-    ff_buffer_id partial;    /* gradients of the weights, then of the bias, of a chunk */
+    ff_buffer_id partial;    /* gradients of the bias, then of the weights, of a chunk */
+    ff_buffer_id sums;       /* f32 sums of the weights' gradients, if these are 16-bit */
 } ff_conv_pool_op;
 
 typedef struct ff_norm_op {

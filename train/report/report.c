@@ -127,7 +127,11 @@ static json_t *facts_object(const ff_trainer *trainer) {
         (json_int_t)ff_trainer_total_steps(trainer), "summed_loss", (int)trainer->summed_loss,
         "whitening", whitening_object(trainer), "reading", ff_loader_say_reading(&feed.loader).text,
         "disk", ff_promise_json(&trainer->promise));
-    return with_memory(joined(object, ff_summary_ranks(trainer)), &trainer->memory);
+    const char *reason = trainer->options->precision_reason;
+    object =
+        joined(object, reason ? json_pack("{s:s}", "precision_reason", reason) : json_object());
+    object = joined(object, ff_summary_ranks(trainer));
+    return with_memory(object, &trainer->memory);
 }
 
 /* The order of the first keys of a start line, as every version has written them. */

@@ -128,7 +128,12 @@ static void add_values(ff_update *update, ff_batch_part part, ff_gradient_sum su
     compute->ops->sum_gradients(compute, &sum);
     for (; joins > 0; joins--, level--) {
         float *below = store->sums + (size_t)(level - 1) * store->sum_count + at;
-        compute->ops->add(compute, sum.count, below, below + store->sum_count, below);
+        const ff_gradient_sum join = {.count = sum.count,
+                                      .gradient = below + store->sum_count,
+                                      .dtype = FF_F32,
+                                      .sums = below,
+                                      .weight = 1};
+        compute->ops->sum_gradients(compute, &join);
     }
 }
 

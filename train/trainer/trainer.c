@@ -170,6 +170,14 @@ static void resolve_blocks(ff_trainer *trainer, const ff_trainer_options *option
 
 /* ---- the machine and its precision ---- */
 
+static ff_status check_precision(const ff_trainer *trainer, const char *compute, ff_error *error) {
+    ff_error why;
+    if (ff_compute_allows(compute, trainer->precision, &why) == FF_OK) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--precision %s: %s (device: %s)",
+                   ff_precision_name(trainer->precision), why.message,
+                   ff_machine_text(trainer->machine));
+}
+
 static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -193,11 +201,9 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     trainer->device = options->planned ? options->planned : ff_machine_device(trainer->machine);
     const bool cpu = !trainer->device;
     trainer->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
-    if (options->precision)
+    if (options->precision && !ff_precision_is_auto(options->precision))
         FF_TRY(ff_precision_read(options->precision, &trainer->precision, error));
-    if (cpu && trainer->precision != FF_PRECISION_F32)
-        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
-                       options->precision, ff_machine_text(trainer->machine));
+    if (cpu) FF_TRY(check_precision(trainer, chosen ? options->compute : NULL, error));
     if (!cpu && options->reproducible)
         return ff_fail(error, FF_USAGE,
                        "--reproducible: gradients of GPUs are summed in NCCL's order; it is for "

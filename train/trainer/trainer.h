@@ -67,7 +67,9 @@ typedef struct ff_trainer_options {
     uint64_t first_step; /* the steps that a resumed run has done */
     const char *weights; /* file or folder (weights.h); NULL = initial values */
     bool any_normalization;
-    const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
+    /* NULL and auto = f16 on a GPU, f32 on the CPU: auto is resolved before (precision_choice.h).
+     * precision_reason: of auto's choice, a clause; else NULL. */
+    const char *precision, *precision_reason;
     ff_placement placement;
     double loss_scale; /* negative = chosen: with f16 activations the recipe's, or dynamic; else
                           none */

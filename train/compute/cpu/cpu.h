@@ -5,6 +5,11 @@
  * oneDNN (2.x or 3.x: onednn_version.h) and the rest from kernels over blocked activations:
  * fused_norm.c, fused_pool.c, gelu.h. update.c applies an optimizer to a span of parameters.
  *
+ * Loops over activations are in .inc files, which element_variants.inc includes once for each dtype
+ * of activations: f32 and bf16. Every element is computed in f32 and rounded once. Gradients of
+ * several terms (dy + dy2) and GELU's are rounded before a norm sums them, as they are stored.
+ * kernel_variants.inc also includes kernels once for each block and instruction set.
+ *
  * May include format, loader/device, loader/sequence, train/compute.
  *
  * This header declares the implementations of the compute table on the CPU, and the kernels they
@@ -14,16 +19,22 @@
 
 #include "train/compute/compute.h"
 
-/* Plain loops, in double for long sums: slow, and the reference of every test. Any block. */
-extern const ff_compute_ops ff_reference_ops;
+/* Plain loops, in double for long sums: slow, and the reference of every test. Any block. One table
+ * for each dtype of activations; every element is computed in f32 and rounded once. */
+extern const ff_compute_ops ff_reference_ops_f32, ff_reference_ops_bf16;
+static inline const ff_compute_ops *ff_reference_ops_of(ff_dtype dtype) {
+    return dtype == FF_BF16 ? &ff_reference_ops_bf16 : &ff_reference_ops_f32;
+}
 
 /* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; the rest
- * are the plain loops. Only `name` and `open` are set here; the opened compute has the whole table.
- * Defined only with FF_HAVE_DNNL. */
+ * are the plain loops. Only `name`, `allows` and `open` are set here; the opened compute has the
+ * whole table. Defined only with FF_HAVE_DNNL. */
 extern const ff_compute_ops ff_onednn_ops;
 
-/* ff_compute_begin for a table on the CPU: refuses other precisions than f32, and devices with
- * separate memory. */
+/* Refuses precisions that no CPU table has: ff_compute_ops.allows of the plain loops. */
+FF_MUST_USE ff_status ff_cpu_allows(ff_precision precision, ff_error *error);
+
+/* ff_compute_begin for a table on the CPU: refuses devices with separate memory. */
 FF_MUST_USE ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
                                    const ff_compute_options *options, ff_error *error);
 

@@ -4,6 +4,7 @@
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
+#include "train/compute/cpu/narrow.h"
 #include "train/compute/vector.h"
 
 #include <math.h>
@@ -13,8 +14,8 @@
 /* Arguments of the backward kernels for one plane; see fused_norm_kernels.inc. */
 typedef struct plane_arguments {
     size_t pixels;
-    const float *x, *y, *dy, *dy2;
-    float *g, *dx;
+    const void *x, *y, *dy, *dy2;
+    void *g, *dx;
     const float *scale, *shift, *mean, *slope, *base; /* of the plane's channels */
     double *sum, *products;
 } plane_arguments;
@@ -23,28 +24,22 @@ typedef struct plane_arguments {
 #include "train/compute/cpu/kernel_variants.inc"
 
 typedef struct kernels {
-    void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
+    void (*statistics)(const void *x, size_t pixels, const float *shift, double *sum,
                        double *squares);
-    void (*apply)(const float *x, const float *residual, float *y, size_t pixels,
-                  const float *scale, const float *shift, ff_activation activation);
+    void (*apply)(const void *x, const void *residual, void *y, size_t pixels, const float *scale,
+                  const float *shift, ff_activation activation);
     void (*reduce)(const plane_arguments *arguments, int mask);
     void (*gradient)(const plane_arguments *arguments, int mask);
 } kernels;
 
 #define KERNELS_OF(ending)                                                                         \
     { statistics_##ending, apply_##ending, reduce_##ending, gradient_##ending }
-static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_OF(16_baseline);
-#if FF_HAS_TARGETS
-static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
-#endif
+static const kernels table[] = FF_KERNEL_TABLE(KERNELS_OF);
 
 /* NULL if there are no kernels for the block. */
-static const kernels *kernels_for(const ff_tensor *t) {
-    if (t->block != 8 && t->block != 16) return NULL;
-#if FF_HAS_TARGETS
-    if (ff_has_vectors(t->block)) return t->block == 16 ? &fast_16 : &fast_8;
-#endif
-    return t->block == 16 ? &baseline_16 : &baseline_8;
+static const kernels *kernels_for(const ff_compute *compute, const ff_tensor *t) {
+    const int row = ff_kernel_row(compute->dtype, t->block);
+    return row < 0 ? NULL : &table[row];
 }
 
 /* Scratch: per thread two arrays with a double per channel, then four shared arrays with a float
@@ -76,34 +71,17 @@ static void combine(const ff_compute *compute, size_t channels, double *sums) {
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
-/* GELU of a plane that was just written and is therefore in cache. */
-FF_VECTOR_CLONES
-static void gelu_plane(size_t count, float *y) {
-    for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
-}
-
-/* g = (dy + dy2) * derivative of GELU at x * scale + shift. */
-FF_VECTOR_CLONES
-static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
-    for (size_t i = 0; i < pixels; i++)
-        for (size_t c = 0; c < block; c++) {
-            size_t at = i * block + c;
-            float dy = p->dy2 ? p->dy[at] + p->dy2[at] : p->dy[at];
-            p->g[at] = dy * ff_gelu_slope(p->x[at] * p->scale[c] + p->shift[c]);
-        }
-}
-
-static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *work, size_t from,
-                         size_t to) {
+static void apply_planes(const ff_compute *compute, const ff_norm *norm, const kernels *k,
+                         const workspace *work, size_t from, size_t to) {
     const ff_tensor *t = &norm->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
-    const float *x = norm->x, *residual = norm->residual;
-    float *y = norm->y;
+    const size_t plane_bytes = pixels * t->block * compute->element_bytes;
+    const char *x = norm->x, *residual = norm->residual;
+    char *y = norm->y;
     for (size_t plane = to; plane-- > from;) {
-        size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+        const size_t at = plane * plane_bytes, c = plane % blocks * t->block;
         k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, work->scale + c,
                  work->shift + c, norm->activation);
-        if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, y + at);
     }
 }
 
@@ -134,17 +112,19 @@ static void finish_statistics(ff_compute *compute, const ff_norm *norm, const wo
 
 void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_tensor *t = &norm->shape;
-    const kernels *k = kernels_for(t);
+    const kernels *k = kernels_for(compute, t);
     if (!k) {
-        ff_reference_ops.norm_train(compute, norm, scratch);
+        ff_reference_ops_of(compute->dtype)->norm_train(compute, norm, scratch);
         return;
     }
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t planes = blocks * t->n, channels = blocks * t->block;
     const workspace work = workspace_of(compute, channels, scratch);
-    const float *x = norm->x;
+    const size_t plane_bytes = pixels * t->block * compute->element_bytes;
+    const char *x = norm->x;
     for (size_t b = 0; b < blocks; b++)
-        memcpy(work.shift + b * t->block, x + b * pixels * t->block, t->block * sizeof(float));
+        ff_convert(work.shift + b * t->block, FF_F32, x + b * plane_bytes, compute->dtype,
+                   (size_t)t->block);
 #pragma omp parallel num_threads(compute->threads)
     {
         size_t from, to;
@@ -154,7 +134,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = norm->held ? to : from; plane < to; plane++) {
             size_t c = plane % blocks * t->block;
-            k->statistics(x + plane * pixels * t->block, pixels, work.shift + c, sums + c,
+            k->statistics(x + plane * plane_bytes, pixels, work.shift + c, sums + c,
                           sums + channels + c);
         }
 #pragma omp barrier
@@ -163,15 +143,15 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
             combine(compute, channels, work.sums);
             finish_statistics(compute, norm, &work);
         }
-        apply_planes(norm, k, &work, from, to);
+        apply_planes(compute, norm, k, &work, from, to);
     }
 }
 
 void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_tensor *t = &norm->shape;
-    const kernels *k = kernels_for(t);
+    const kernels *k = kernels_for(compute, t);
     if (!k) {
-        ff_reference_ops.norm_evaluate(compute, norm, scratch);
+        ff_reference_ops_of(compute->dtype)->norm_evaluate(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -186,25 +166,26 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
         size_t from, to;
         ff_share((size_t)ff_tensor_blocks(t) * t->n, compute->threads, omp_get_thread_num(), &from,
                  &to);
-        apply_planes(norm, k, &work, from, to);
+        apply_planes(compute, norm, k, &work, from, to);
     }
 }
 
-static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *work, float *g,
-                                double *sums, size_t plane) {
+static plane_arguments at_plane(const ff_compute *compute, const ff_norm_backward *norm,
+                                const workspace *work, void *g, double *sums, size_t plane) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
-    const size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
-    const float *x = forward->x, *y = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
+    const size_t at = plane * pixels * t->block * compute->element_bytes;
+    const size_t c = plane % blocks * t->block;
+    const char *x = forward->x, *y = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
     return (plane_arguments){
         .pixels = pixels,
         .x = x + at,
         .y = y + at,
         .dy = dy + at,
         .dy2 = dy2 ? dy2 + at : NULL,
-        .g = g ? g + at : NULL,
-        .dx = (float *)norm->dx + at,
+        .g = g ? (char *)g + at : NULL,
+        .dx = (char *)norm->dx + at,
         .scale = work->scale + c,
         .shift = work->shift + c,
         .mean = forward->mean + c,
@@ -245,12 +226,21 @@ static void finish_reduction(ff_compute *compute, const ff_norm_backward *norm,
         set_factors(forward, work, c, ff_norm_join_sums(forward, (int)c));
 }
 
+static int mask_of(ff_activation activation, bool sees_y) {
+    switch (activation) {
+    case FF_ACTIVATION_RELU: return sees_y ? MASK_FROM_Y : MASK_FROM_X;
+    case FF_ACTIVATION_RELU6: return MASK_6_FROM_X;
+    case FF_ACTIVATION_GELU: return MASK_GELU;
+    default: return MASK_NONE;
+    }
+}
+
 void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
-    const kernels *k = kernels_for(t);
+    const kernels *k = kernels_for(compute, t);
     if (!k) {
-        ff_reference_ops.norm_backward(compute, norm, scratch);
+        ff_reference_ops_of(compute->dtype)->norm_backward(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -260,16 +250,12 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         work.scale[c] = forward->gamma[c] * forward->inv_std[c];
         work.shift[c] = forward->beta[c] - forward->mean[c] * work.scale[c];
     }
-    int mask = MASK_NONE;
-    const bool gelu = forward->activation == FF_ACTIVATION_GELU;
-    if (forward->activation == FF_ACTIVATION_RELU)
-        mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
-    if (forward->activation == FF_ACTIVATION_RELU6) mask = MASK_6_FROM_X;
+    const int mask = mask_of(forward->activation, forward->residual);
     /* The masked sum of gradients is stored if it is needed later, or if computing it again would
      * cost two more reads. */
-    float *kept = norm->dresidual;
-    if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;
-    float *g = kept ? kept : (float *)norm->dy;
+    void *kept = norm->dresidual;
+    if (!kept && (norm->dy2 || mask == MASK_GELU || mask == MASK_FROM_Y)) kept = norm->dx;
+    void *g = kept ? kept : (void *)norm->dy;
 #pragma omp parallel num_threads(compute->threads)
     {
         size_t from, to;
@@ -278,12 +264,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         double *sums = work.sums + 2 * channels * (size_t)thread;
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = from; plane < to; plane++) {
-            plane_arguments arguments = at_plane(norm, &work, kept, sums, plane);
-            if (gelu) {
-                gelu_slopes(arguments.pixels, t->block, &arguments);
-                arguments.dy = arguments.g;
-                arguments.dy2 = NULL;
-            }
+            const plane_arguments arguments = at_plane(compute, norm, &work, kept, sums, plane);
             k->reduce(&arguments, mask);
         }
 #pragma omp barrier
@@ -293,8 +274,40 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
             finish_reduction(compute, norm, &work);
         }
         for (size_t plane = to; plane-- > from;) {
-            plane_arguments arguments = at_plane(norm, &work, g, sums, plane);
+            const plane_arguments arguments = at_plane(compute, norm, &work, g, sums, plane);
             k->gradient(&arguments, kept ? MASK_NONE : mask);
         }
     }
+}
+
+/* ---- elements in bf16 ---- */
+
+#define SIXTEEN(x)                                                                                 \
+    { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+
+void ff_fused_narrow(ff_activation activation, bool backward, size_t count, const uint16_t *x,
+                     const uint16_t *more, uint16_t *y) {
+    static _Alignas(64) const float one[16] = SIXTEEN(1.0f), nothing[16] = SIXTEEN(-0.0f);
+    const size_t block = ff_has_vectors(16) ? 16 : 8, vectors = count / block, rest = count % block;
+    const kernels *k = &table[ff_kernel_row(FF_BF16, (int)block)];
+    double unused[2][16] = {{0}};
+    if (backward)
+        k->reduce(&(plane_arguments){.pixels = vectors,
+                                     .x = x,
+                                     .dy = more,
+                                     .g = y,
+                                     .scale = one,
+                                     .shift = nothing,
+                                     .mean = nothing,
+                                     .sum = unused[0],
+                                     .products = unused[1]},
+                  mask_of(activation, false));
+    else
+        k->apply(x, more, y, vectors, one, nothing, activation);
+    if (!rest) return;
+    _Alignas(64) uint16_t last[3][16] = {{0}};
+    memcpy(last[0], x + count - rest, rest * sizeof *x);
+    if (more) memcpy(last[1], more + count - rest, rest * sizeof *x);
+    ff_fused_narrow(activation, backward, block, last[0], more ? last[1] : NULL, last[2]);
+    memcpy(y + count - rest, last[2], rest * sizeof *y);
 }

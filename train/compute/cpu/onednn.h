@@ -12,8 +12,11 @@ typedef struct ff_onednn {
     ff_compute_ops table; /* base.ops */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attributes; /* user-managed scratchpad */
-    int block;                        /* channels of a block: 16 with AVX-512, else 8 */
+    dnnl_primitive_attr_t attributes;    /* user-managed scratchpad */
+    int block;                           /* channels of a block: 16 with AVX-512, else 8 */
+    dnnl_data_type_t type;               /* of activations, working weights and their gradients */
+    struct ff_planned_product *products; /* onednn_product.h; [product_count] */
+    size_t product_count, product_capacity;
 } ff_onednn;
 
 /* Every convolution of this table begins with it. */

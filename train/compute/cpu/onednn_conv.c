@@ -13,14 +13,18 @@
  *
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
- * direct convolution otherwise. A fixed rule makes the choice, without timing, so that a run
- * repeats bit for bit. */
+ * direct convolution otherwise, and always in bf16, for which the library has no Winograd. A fixed
+ * rule makes the choice, without timing, so that a run repeats bit for bit.
+ *
+ * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
+ * the gradient of the bias is f32. */
 #include "train/compute/cpu/onednn.h"
 
 #ifdef FF_HAVE_DNNL
 
 #include "format/base/memory.h"
 #include "train/compute/cpu/onednn_dense.h"
+#include "train/compute/cpu/onednn_order.h"
 #include "train/compute/cpu/onednn_version.h"
 
 #include <assert.h>
@@ -44,8 +48,9 @@ typedef struct pass {
 
 typedef struct conv {
     ff_onednn_conv common;
-    ff_dnnl_md source, destination, bias, held, torch;
-    ff_dnnl_md blocked; /* images in blocks, if the pass has no kernel for planes; else NULL */
+    ff_dnnl_md source, destination, bias, dbias, held;
+    ff_dnnl_order order; /* of the held weights */
+    ff_dnnl_md blocked;  /* images in blocks, if the pass has no kernel for planes; else NULL */
     pass passes[FF_DNNL_PASSES];
 } conv;
 
@@ -70,7 +75,9 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
            name && strncmp(name, "ref", 3) == 0;
 }
 
-static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
+static bool wants_winograd(const conv *c, ff_dnnl_pass which) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    if (c->common.self->type != dnnl_f32) return false;
     if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
     int least = s->input.c < s->output.c ? s->input.c : s->output.c;
     int side = s->output.h < s->output.w ? s->output.h : s->output.w;
@@ -101,7 +108,7 @@ static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t
     if (which == FF_DNNL_FORWARD) return dnnl_success;
     desc.pass = which;
     desc.hint = forward;
-    if (which == FF_DNNL_BACKWARD_DATA) desc.bias = NULL;
+    desc.bias = which == FF_DNNL_BACKWARD_WEIGHTS ? c->dbias : NULL;
     dnnl_status_t status = ff_dnnl_conv_create(pd, c->common.self->engine, &desc);
     dnnl_primitive_desc_destroy(forward);
     return status;
@@ -130,7 +137,8 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
     TRY_DNNL(memory_of(c, c->destination, &p->destination));
     TRY_DNNL(memory_of(c, weights, &p->weights));
     TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
-    if (c->bias) TRY_DNNL(memory_of(c, c->bias, &p->bias));
+    ff_dnnl_md bias = which == FF_DNNL_BACKWARD_WEIGHTS ? c->dbias : c->bias;
+    if (bias) TRY_DNNL(memory_of(c, bias, &p->bias));
     size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
     if (!c->held) TRY_DNNL(ff_dnnl_md_copy(&c->held, weights));
     if (!dnnl_memory_desc_equal(c->held, weights)) {
@@ -155,7 +163,7 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(&c->common.base.shape, which))
+    if (wants_winograd(c, which))
         status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
     if (status != dnnl_success)
         status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
@@ -187,27 +195,30 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
                                  s->kernel};
     const dnnl_dim_t *weights = groups > 1 ? grouped : plain;
     const dnnl_dims_t bias = {s->output.c};
+    const dnnl_data_type_t type = c->common.self->type;
     ff_dnnl_md any = NULL;
-    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, tag_of(&s->input)));
+    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, type, tag_of(&s->input)));
     if (s->input.block == 1 && !s->input_gradient)
-        TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, tag_of(&s->output)));
-    TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
-    TRY_DNNL(ff_dnnl_md_create(&c->torch, dims, weights, groups > 1 ? dnnl_goihw : dnnl_oihw));
-    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
+        TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, type, tag_of(&s->output)));
+    TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, type, tag_of(&s->output)));
+    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, type, dnnl_x));
+    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->dbias, 1, bias, dnnl_f32, dnnl_x));
     if (sibling && sibling->common.dense)
-        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights,
+        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights, type,
                                    s->input.block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
     else if (sibling)
         TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
-    TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
+    TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, type, dnnl_format_tag_any));
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
     if (status == dnnl_success && s->input_gradient)
         status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
     if (status == dnnl_success && s->training && !s->frozen)
         status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
     ff_dnnl_md_destroy(&any);
+    if (status == dnnl_success) status = ff_dnnl_order_of(&c->order, c->held);
     if (status == dnnl_success)
-        c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
+        c->common.base.weight_count =
+            dnnl_memory_desc_get_size(c->held) / c->common.self->base.element_bytes;
     return status;
 }
 
@@ -268,29 +279,10 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
         ff_dnnl_md_destroy(&c->source);
         ff_dnnl_md_destroy(&c->destination);
         ff_dnnl_md_destroy(&c->bias);
+        ff_dnnl_md_destroy(&c->dbias);
         ff_dnnl_md_destroy(&c->held);
-        ff_dnnl_md_destroy(&c->torch);
     }
     free(c);
-}
-
-/* Converts between torch's order and the held one. These reorders were possible when the
- * convolution was planned, so only an allocation can fail; then the process aborts. */
-static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl_md to,
-                    float *destination) {
-    dnnl_primitive_t reorder = NULL;
-    dnnl_memory_t a = NULL, b = NULL;
-    if (reorder_of(c, from, to, &reorder) != dnnl_success ||
-        dnnl_memory_create(&a, from, c->common.self->engine, (void *)source) != dnnl_success ||
-        dnnl_memory_create(&b, to, c->common.self->engine, destination) != dnnl_success)
-        abort(); /* allowed: memory for a reorder */
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
-    if (dnnl_primitive_execute(reorder, c->common.self->stream, 2, arguments) != dnnl_success)
-        abort(); /* allowed: memory for a reorder */
-    dnnl_stream_wait(c->common.self->stream);
-    dnnl_memory_destroy(a);
-    dnnl_memory_destroy(b);
-    dnnl_primitive_destroy(reorder);
 }
 
 void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) {
@@ -298,7 +290,7 @@ void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) 
     if (c->common.dense)
         ff_dense_import(base, oihw, held);
     else
-        convert(c, c->torch, oihw, c->held, held);
+        ff_order_import(&c->order, oihw, held, c->common.base.weight_count);
 }
 
 void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) {
@@ -306,7 +298,7 @@ void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) 
     if (c->common.dense)
         ff_dense_export(base, held, oihw);
     else
-        convert(c, c->held, held, c->torch, oihw);
+        ff_order_export(&c->order, held, oihw);
 }
 
 static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
@@ -318,13 +310,13 @@ static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t 
 }
 
 /* Runs one pass. `weights` is read, except that the backward pass of the weights writes it. */
-static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float *weights,
-                         const float *bias, const float *destination, char *scratch) {
+static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, void *weights,
+                         const void *bias, const void *destination, char *scratch) {
     pass *p = &c->passes[which];
     const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
-    float *inner = p->reorder ? (float *)(scratch + p->weights_offset) : weights;
+    void *inner = p->reorder ? scratch + p->weights_offset : weights;
     if (p->source_reorder) {
-        float *blocked = (float *)(scratch + p->source_offset);
+        void *blocked = scratch + p->source_offset;
         TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
         source = blocked;
     }
@@ -355,7 +347,7 @@ void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, c
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_forward(base, x, w, bias, y, scratch)
-                               : run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
+                               : run(c, FF_DNNL_FORWARD, x, (void *)w, bias, y, scratch);
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
@@ -365,22 +357,26 @@ void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_data(base, dy, w, dx, scratch)
-                               : run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
+                               : run(c, FF_DNNL_BACKWARD_DATA, dx, (void *)w, NULL, dy, scratch);
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
 /* The gradient of the bias alone: the sum over samples and pixels. */
-static void sum_pixels(int threads, const ff_tensor *t, const float *dy, float *dbias) {
-    const size_t pixels = (size_t)t->h * t->w, block = (size_t)t->block;
-    const size_t plane = pixels * block;
+static void sum_pixels(const ff_compute *compute, const ff_tensor *t, const char *dy,
+                       float *dbias) {
+    const size_t block = (size_t)t->block, plane = (size_t)t->h * t->w * block;
     const int blocks = ff_tensor_blocks(t);
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (int b = 0; b < blocks; b++) {
         double sums[16] = {0};
+        float some[1024];
         for (int n = 0; n < t->n; n++) {
-            const float *from = dy + ((size_t)n * blocks + b) * plane;
-            for (size_t k = 0; k < pixels; k++)
-                for (size_t c = 0; c < block; c++) sums[c] += (double)from[k * block + c];
+            const char *from = dy + ((size_t)n * blocks + b) * plane * compute->element_bytes;
+            for (size_t at = 0, count; at < plane; at += count) {
+                count = plane - at < 1024 ? plane - at : 1024; /* a multiple of the block */
+                ff_convert(some, FF_F32, from + at * compute->element_bytes, compute->dtype, count);
+                for (size_t k = 0; k < count; k++) sums[k % block] += (double)some[k];
+            }
         }
         for (size_t c = 0; c < block; c++) dbias[(size_t)b * block + c] = (float)sums[c];
     }
@@ -390,7 +386,7 @@ void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const v
                                      const void *dy, void *dw, float *dbias, void *scratch) {
     conv *c = (conv *)base;
     if (!dw) {
-        if (dbias) sum_pixels(compute->threads, &base->shape.output, dy, dbias);
+        if (dbias) sum_pixels(compute, &base->shape.output, dy, dbias);
         return;
     }
     omp_set_num_threads(compute->threads);

@@ -22,12 +22,12 @@ ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv *
                           ff_error *error);
 void ff_dense_import(const ff_conv *conv, const float *oihw, float *held);
 void ff_dense_export(const ff_conv *conv, const float *held, float *oihw);
-dnnl_status_t ff_dense_forward(const ff_conv *conv, const float *x, const float *w,
-                               const float *bias, float *y, float *scratch);
-dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const float *dy, const float *w,
-                                     float *dx, float *scratch);
-dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const float *x, const float *dy,
-                                        float *dw, float *dbias, float *scratch);
+dnnl_status_t ff_dense_forward(const ff_conv *conv, const void *x, const void *w, const void *bias,
+                               void *y, float *scratch);
+dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const void *dy, const void *w, void *dx,
+                                     float *scratch);
+dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const void *x, const void *dy,
+                                        void *dw, float *dbias, float *scratch);
 
 #endif
 #endif

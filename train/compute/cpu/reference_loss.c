@@ -3,7 +3,6 @@
 #include "train/compute/cpu/reference.h"
 
 #include <math.h>
-#include <string.h>
 
 static int64_t label_of(const ff_loss *loss, int n) {
     return loss->label_dtype == FF_I64 ? ((const int64_t *)loss->labels)[n]
@@ -65,9 +64,27 @@ static bool is_right(const target *t, int best, double sum) {
     return !isnan(sum) && best == (t->share >= 0.5 ? t->label : t->other);
 }
 
-/* The loss of one sample, and its gradient (times `scale`) if loss->gradient is not NULL. */
+/* A row of the gradient, in the dtype of activations. */
+typedef struct gradient_row {
+    float *wide; /* NULL: the row is bf16, or there is no gradient */
+    uint16_t *narrow;
+} gradient_row;
+
+static gradient_row row_of(const ff_compute *compute, const ff_loss *loss, int n) {
+    const size_t at = (size_t)n * loss->stride;
+    if (!loss->gradient) return (gradient_row){NULL, NULL};
+    if (compute->dtype == FF_BF16) return (gradient_row){NULL, (uint16_t *)loss->gradient + at};
+    return (gradient_row){(float *)loss->gradient + at, NULL};
+}
+
+static void put(gradient_row row, int c, float value) {
+    if (row.wide) row.wide[c] = value;
+    if (row.narrow) row.narrow[c] = ff_bf16_from_f32(value);
+}
+
+/* The loss of one sample, and its gradient (times `scale`). */
 static double cross_entropy(const ff_loss *loss, const class_weights *weights, int n,
-                            const target *t, double scale, bool *correct) {
+                            const target *t, double scale, gradient_row gradient, bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;
     const int best = best_of(logits, loss->classes);
     double sum = 0, mean = 0;
@@ -88,23 +105,19 @@ static double cross_entropy(const ff_loss *loss, const class_weights *weights, i
     *correct = is_right(t, best, sum);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
     const double whole = wanted + loss->smoothing * (weights->mean - wanted);
-    float *gradient = loss->gradient;
-    if (gradient) gradient += (size_t)n * loss->stride;
     double best_logit = (double)logits[best]; /* the gradient may overwrite the logits */
-    for (int c = 0; gradient && c < loss->classes; c++) {
+    for (int c = 0; loss->gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
         const double w = (double)weights->w[c * weights->step];
-        gradient[c] = (float)(scale * (whole * p - w * off - w * on * share_of(t, c)));
+        put(gradient, c, (float)(scale * (whole * p - w * off - w * on * share_of(t, c))));
     }
     return on * (wanted * log_sum - at_label) + loss->smoothing * (weights->mean * log_sum - mean);
 }
 
 /* The same of binary cross entropy. */
 static double binary(const ff_loss *loss, const class_weights *weights, int n, const target *t,
-                     double scale, bool *correct) {
+                     double scale, gradient_row gradient, bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;
-    float *gradient = loss->gradient;
-    if (gradient) gradient += (size_t)n * loss->stride;
     const double each = loss->form.kind == FF_LOSS_BCE ? 1.0 / loss->classes : 1;
     const int best = best_of(logits, loss->classes); /* the gradient may overwrite the logits */
     double sum = 0;
@@ -113,7 +126,7 @@ static double binary(const ff_loss *loss, const class_weights *weights, int n, c
         const double wanted = ff_loss_target(loss, share_of(t, c)), e = exp(-fabs(x));
         sum += w * (fmax(x, 0) - x * wanted + log1p(e));
         const double p = (x >= 0 ? 1 : e) / (1 + e);
-        if (gradient) gradient[c] = (float)(scale * each * w * (p - wanted));
+        put(gradient, c, (float)(scale * each * w * (p - wanted)));
     }
     *correct = is_right(t, best, sum);
     return each * sum;
@@ -145,23 +158,24 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
         result->weight += weight_of(loss, &weights, &t);
     }
     const double divisor = loss->divisor > 0 ? loss->divisor : result->weight;
-    const double scale = divisor > 0 ? 1.0 / divisor : 0;
+    const double grown =
+        loss->control && compute->dtype != FF_F32 ? (double)loss->control->loss_scale : 1;
+    const double scale = divisor > 0 ? grown / divisor : 0;
     int64_t correct_count = 0;
 #pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
     for (int n = 0; n < loss->n; n++) {
         const target t = target_of(loss, n);
+        const gradient_row gradient = row_of(compute, loss, n);
         if (counts(loss, n, &t)) {
             bool correct;
             if (loss->form.kind == FF_LOSS_CROSS_ENTROPY)
-                losses[n] = cross_entropy(loss, &weights, n, &t, scale, &correct);
+                losses[n] = cross_entropy(loss, &weights, n, &t, scale, gradient, &correct);
             else
-                losses[n] = binary(loss, &weights, n, &t, scale, &correct);
+                losses[n] = binary(loss, &weights, n, &t, scale, gradient, &correct);
             correct_count += correct;
         } else {
             losses[n] = 0;
-            if (loss->gradient)
-                memset((float *)loss->gradient + (size_t)n * loss->stride, 0,
-                       (size_t)loss->classes * sizeof(float));
+            for (int c = 0; c < loss->classes; c++) put(gradient, c, 0);
         }
     }
     result->correct = correct_count;

@@ -48,9 +48,14 @@ static size_t muon_scratch(const ff_update_spec *spec) {
 }
 
 static ff_arrays arrays_of(const ff_update_segment *s) {
+    const bool narrow = !s->sums && s->gradient_dtype == FF_BF16;
     ff_arrays arrays = {.count = s->count,
                         .value = s->values,
-                        .gradient = s->sums ? s->sums : s->gradient,
+                        .gradient = s->sums  ? s->sums
+                                    : narrow ? NULL
+                                             : s->gradient,
+                        .narrow_gradient = narrow ? s->gradient : NULL,
+                        .working = s->working,
                         .adapts = s->adapts};
     memcpy(arrays.state, s->state, sizeof arrays.state);
     return arrays;
@@ -61,12 +66,19 @@ static void run_muon(ff_compute *compute, const ff_prepared_update *update,
     const ff_conv *conv = segment->conv;
     const shape s = shape_of(conv);
     float *held = update->scratch, *u = held + held_floats(conv), *steps = u + torch_floats(&s);
-    ff_muon_momentum(muon, scale, segment->count, segment->state[0], arrays_of(segment).gradient,
-                     held);
+    const ff_arrays arrays = arrays_of(segment);
+    const float *gradient = arrays.gradient;
+    if (arrays.narrow_gradient) {
+        ff_convert(held, FF_F32, arrays.narrow_gradient, FF_BF16, segment->count);
+        gradient = held;
+    }
+    ff_muon_momentum(muon, scale, segment->count, segment->state[0], gradient, held);
     compute->ops->conv_export(conv, held, u);
     ff_muon_orthogonalise(muon, s.rows, s.columns, u, steps, update->product, compute);
     compute->ops->conv_import(conv, u, held);
     ff_muon_apply(muon, s.rows, segment->count, segment->values, held);
+    if (segment->working)
+        ff_convert(segment->working, FF_BF16, segment->values, FF_F32, segment->count);
 }
 
 static double rate_at(const ff_update_spec *spec, int group) {
@@ -74,10 +86,11 @@ static double rate_at(const ff_update_spec *spec, int group) {
     return spec->how.rates[(uint64_t)group * spec->how.rate_steps + (step < last ? step : last)];
 }
 
-/* The factor of all gradients: from the mean over micro-batches, and from clipping. NaN if any
- * gradient is not finite. */
-static float gradient_scale(const ff_update_spec *spec) {
-    const double mean = ff_sum_factor(spec->total, spec->how.summed);
+/* The factor of all gradients: from the mean over micro-batches, from the loss scale of 16-bit
+ * gradients, and from clipping. NaN if any gradient is not finite. */
+static float gradient_scale(const ff_compute *compute, const ff_update_spec *spec) {
+    const double grown = compute->dtype == FF_F32 ? 1 : (double)spec->control->loss_scale;
+    const double mean = ff_sum_factor(spec->total, spec->how.summed) / grown;
     const bool clips = spec->how.clip_norm > 0;
     double sum = 0;
     for (int i = 0; i < spec->segment_count; i++) {
@@ -118,7 +131,7 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
                        uint32_t ring_size) {
     const ff_update_spec *spec = &update->spec;
     ff_control *control = spec->control;
-    const float scale = control->halted ? NAN : gradient_scale(spec);
+    const float scale = control->halted ? NAN : gradient_scale(compute, spec);
     const bool moves = !isnan(scale);
     if (moves) update_all(compute, update, scale);
     ff_outcome *outcome = &ring[control->step % ring_size];
@@ -132,10 +145,11 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
 }
 
 void ff_cpu_sum_gradients(ff_compute *compute, const ff_gradient_sum *sum) {
-    const ff_outcome *entry = &sum->ring[sum->control->step % sum->ring_size];
+    const float weight = sum->weight > 0
+                             ? sum->weight
+                             : (float)sum->ring[sum->control->step % sum->ring_size].weight;
     (void)compute;
-    ff_optimizer_add(sum->weight > 0 ? sum->weight : (float)entry->weight, sum->first, sum->count,
-                     sum->gradient, sum->sums);
+    ff_optimizer_add(weight, sum->first, sum->count, sum->gradient, sum->dtype, sum->sums);
 }
 
 void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool first,

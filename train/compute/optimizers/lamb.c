@@ -40,7 +40,9 @@ static void span(const ff_factors *factors, const ff_arrays *a) {
 
 static void update(const ff_factors *factors, const ff_arrays *a) {
     ff_factors f = *factors;
-    ff_optimizer_spans(&f, a, moments);
+    ff_arrays first = *a;
+    first.working = NULL; /* the values change in the last pass */
+    ff_optimizer_spans(&f, &first, moments);
     if (a->adapts)
         f.rate *= ff_lamb_ratio(ff_optimizer_sum(&f, a, ff_squares_of_values),
                                 ff_optimizer_sum(&f, a, squares_of_updates));

@@ -35,8 +35,8 @@ typedef void (*ff_matrix_product)(void *context, bool transposed, size_t m, size
                                   float alpha, const float *a, const float *b, float beta,
                                   float *c);
 
-/* m = momentum * m + g, and u, over `count` values in any order; g = scale * gradient. u must not
- * alias the other arrays. */
+/* m = momentum * m + g, and u, over `count` values in any order; g = scale * gradient. u may be
+ * the gradient. */
 void ff_muon_momentum(const ff_muon *muon, float scale, size_t count, float *momentum,
                       const float *gradient, float *u);
 /* u: [rows][columns] becomes X; `room`: scratch of ff_muon_room(rows, columns) floats. */

@@ -50,20 +50,36 @@ static ff_arrays part_of(const ff_arrays *a, size_t from, size_t end) {
     ff_arrays part = *a;
     part.count = end - from;
     part.value += from;
-    part.gradient += from;
+    if (part.narrow_gradient)
+        part.narrow_gradient += from;
+    else
+        part.gradient += from;
+    if (part.working) part.working += from;
     for (int i = 0; i < FF_STATES; i++)
         if (part.state[i]) part.state[i] += from;
     return part;
 }
 
+enum { SPAN = 2048 }; /* four such arrays stay in the L1 cache */
+
+/* part_of for at most SPAN elements, with a gradient of bf16 converted to f32 in `room`. */
+static ff_arrays span_of(const ff_arrays *a, size_t from, float *room) {
+    const size_t left = a->count - from;
+    ff_arrays span = part_of(a, from, from + (left < SPAN ? left : SPAN));
+    if (!span.narrow_gradient) return span;
+    ff_convert(room, FF_F32, span.narrow_gradient, FF_BF16, span.count);
+    span.gradient = room;
+    return span;
+}
+
 void ff_optimizer_spans(const ff_factors *factors, const ff_arrays *arrays,
                         void (*update)(const ff_factors *factors, const ff_arrays *span)) {
-    enum { SPAN = 2048 }; /* four such arrays stay in the L1 cache */
 #pragma omp parallel for schedule(static)
     for (size_t from = 0; from < arrays->count; from += SPAN) {
-        const size_t left = arrays->count - from;
-        const ff_arrays span = part_of(arrays, from, from + (left < SPAN ? left : SPAN));
+        float room[SPAN];
+        const ff_arrays span = span_of(arrays, from, room);
         update(factors, &span);
+        if (span.working) ff_convert(span.working, FF_BF16, span.value, FF_F32, span.count);
     }
 }
 
@@ -92,10 +108,28 @@ static void add_span(const ff_factors *factors, const ff_arrays *a) {
         for (size_t i = 0; i < a->count; i++) sum[i] += weight * value[i];
 }
 
-void ff_optimizer_add(float weight, bool first, size_t count, const float *value, float *sum) {
+void ff_optimizer_add(float weight, bool first, size_t count, const void *value, ff_dtype dtype,
+                      float *sum) {
     const ff_factors factors = {.scale = weight};
-    const ff_arrays arrays = {.count = count, .value = sum, .gradient = value, .adapts = first};
+    const ff_arrays arrays = {.count = count,
+                              .value = sum,
+                              .gradient = dtype == FF_F32 ? value : NULL,
+                              .narrow_gradient = dtype == FF_F32 ? NULL : value,
+                              .adapts = first};
     ff_optimizer_spans(&factors, &arrays, add_span);
+}
+
+/* The sum over a part, of f32 at once, of bf16 by spans. */
+static double sum_part(const ff_factors *factors, const ff_arrays *part,
+                       double (*sum)(const ff_factors *factors, const ff_arrays *part)) {
+    float room[SPAN];
+    double all = 0;
+    if (!part->narrow_gradient) return sum(factors, part);
+    for (size_t from = 0; from < part->count; from += SPAN) {
+        const ff_arrays span = span_of(part, from, room);
+        all += sum(factors, &span);
+    }
+    return all;
 }
 
 double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
@@ -107,7 +141,7 @@ double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
         size_t from, end;
         ff_share(arrays->count, PARTS, i, &from, &end);
         const ff_arrays part = part_of(arrays, from, end);
-        parts[i] = sum(factors, &part);
+        parts[i] = sum_part(factors, &part, sum);
     }
     for (int i = 0; i < PARTS; i++) all += parts[i];
     return all;

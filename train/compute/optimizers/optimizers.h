@@ -4,6 +4,7 @@
 #ifndef FF_TRAIN_OPTIMIZERS_H
 #define FF_TRAIN_OPTIMIZERS_H
 
+#include "format/disk/dtype.h"
 #include "train/compute/optimizers/elements.h"
 
 #include <stddef.h>
@@ -19,11 +20,14 @@ typedef struct ff_group {
 } ff_group;
 
 /* Adjacent parameters of one group; a single one for an optimizer with norms. Aligned to 64
- * bytes. */
+ * bytes. An optimizer reads only `gradient`; ff_optimizer_spans and ff_optimizer_sum convert
+ * `narrow_gradient`. */
 typedef struct ff_arrays {
     size_t count;
     float *value, *state[FF_STATES];
     const float *gradient;
+    const uint16_t *narrow_gradient; /* bf16, instead of `gradient`; NULL = f32 */
+    uint16_t *working; /* bf16 copies of the values, which an update writes; NULL = none */
     bool adapts; /* for optimizers with norms: the parameter has a ratio; norms and biases do not */
 } ff_arrays;
 
@@ -58,11 +62,13 @@ double *ff_hyper_at(const ff_hyper *hyper, int index);
 /* ---- for the optimizers ---- */
 
 /* Calls `update` for spans that stay in a processor's cache, on OpenMP's threads. Every element is
- * computed alone: the result does not depend on the number of threads. */
+ * computed alone: the result does not depend on the number of threads. Each span's working copies
+ * are written after its `update`, while its values are in the cache. */
 void ff_optimizer_spans(const ff_factors *factors, const ff_arrays *arrays,
                         void (*update)(const ff_factors *factors, const ff_arrays *span));
-/* sum = (first ? 0 : sum) + weight * value. */
-void ff_optimizer_add(float weight, bool first, size_t count, const float *value, float *sum);
+/* sum = (first ? 0 : sum) + weight * value; value: f32 or bf16. */
+void ff_optimizer_add(float weight, bool first, size_t count, const void *value, ff_dtype dtype,
+                      float *sum);
 /* average = decay * average + (1 - decay) * value. */
 void ff_optimizer_average(double decay, size_t count, const float *value, float *average);
 /* The sum of `sum` over parts of the arrays, the same for any number of threads. */

@@ -59,8 +59,11 @@ static void conv_fuse(ff_fuser *f, ff_op *op) {
     const ff_node pool = ff_fuser_only_user(f, op->out, FF_LAYER_MAX_POOL);
     if (pool < 0) return;
     op->type = &ff_op_conv_pool;
-    op->conv_pool = (ff_conv_pool_op){
-        .pool = pool, .index = FF_BUFFER_NONE, .room = FF_BUFFER_NONE, .partial = FF_BUFFER_NONE};
+    op->conv_pool = (ff_conv_pool_op){.pool = pool,
+                                      .index = FF_BUFFER_NONE,
+                                      .room = FF_BUFFER_NONE,
+                                      .partial = FF_BUFFER_NONE,
+                                      .sums = FF_BUFFER_NONE};
     ff_fuser_take(f, op, pool);
 }
 

@@ -53,18 +53,22 @@ static ff_status plan_forward(ff_planner *b, ff_op *op, int now, ff_error *error
                           &own->room, error);
 }
 
-/* Floats of `partial`: the weights, up to a multiple of 16, and the bias. */
-static size_t partial_weights(const ff_op *op) {
-    return (op->conv_pool.planned->weight_count + 15) / 16 * 16;
+/* Floats of the bias's gradient, up to a multiple of 16. */
+static size_t bias_floats(const ff_op *op) {
+    return ((size_t)ff_tensor_padded_channels(&op->conv_pool.middle) + 15) / 16 * 16;
 }
 
 static ff_status plan_backward(ff_planner *b, ff_op *op, int now, ff_error *error) {
     ff_conv_pool_op *own = &op->conv_pool;
-    const size_t floats = partial_weights(op) + (size_t)ff_tensor_padded_channels(&own->middle);
+    const size_t weights = own->planned->weight_count, element = b->plan->compute->element_bytes;
     ff_plan_use(b->plan, own->room, now);
     ff_plan_use(b->plan, own->index, now);
-    FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, floats * sizeof(float), now, &own->partial,
+    FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH,
+                          bias_floats(op) * sizeof(float) + weights * element, now, &own->partial,
                           error));
+    if (element < sizeof(float) && own->chunk < op->input.n)
+        FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, weights * sizeof(float), now, &own->sums,
+                              error));
     ff_plan_use(b->plan, op->x, now);
     return ff_planner_give_input(b, op, now, error);
 }
@@ -113,29 +117,53 @@ static void forward(const ff_pass *pass, const ff_op *op) {
     }
 }
 
-/* Only if activations are f32: the chunks' gradients are added like activations. */
+/* sums = (first ? 0 : sums) + a chunk's gradient. */
+static void add_gradient(const ff_pass *pass, size_t count, const void *gradient, ff_dtype dtype,
+                         float *sums, bool first) {
+    const ff_gradient_sum sum = {.count = count,
+                                 .gradient = gradient,
+                                 .dtype = dtype,
+                                 .sums = sums,
+                                 .first = first,
+                                 .weight = 1};
+    pass->table->sum_gradients(pass->compute, &sum);
+}
+
+/* The gradients of a chunk's convolution. Those of the first chunk are the first of the sums: `dw`
+ * and `dbias` themselves, except 16-bit `dw`, whose sums are apart until the last chunk. */
+static void add_chunk(const ff_pass *pass, const ff_op *op, const chunk *c, bool first, void *dw,
+                      float *dbias) {
+    const ff_conv_pool_op *own = &op->conv_pool;
+    float *sums = ff_pass_at(pass, own->sums), *partial_bias = ff_pass_at(pass, own->partial);
+    void *partial = partial_bias + bias_floats(op);
+    const size_t outputs = (size_t)ff_tensor_padded_channels(&own->middle);
+    void *to = sums || !first ? partial : dw;
+    pass->table->conv_backward_weights(pass->compute, c->conv, c->x, ff_pass_at(pass, own->room),
+                                       dw ? to : NULL, dbias && !first ? partial_bias : dbias,
+                                       ff_pass_scratch(pass));
+    if (dw && to == partial)
+        add_gradient(pass, own->planned->weight_count, partial, pass->compute->dtype,
+                     sums ? sums : dw, sums && first);
+    if (dbias && !first) add_gradient(pass, outputs, partial_bias, FF_F32, dbias, false);
+}
+
 static void backward(const ff_pass *pass, const ff_op *op) {
     const ff_conv_pool_op *own = &op->conv_pool;
     const ff_compute_ops *table = pass->table;
-    void *room = ff_pass_at(pass, own->room), *scratch = ff_pass_scratch(pass);
-    float *dw = ff_pass_gradient(pass, op, 0), *partial = ff_pass_at(pass, own->partial);
-    float *dbias = ff_pass_bias_gradient(pass, op);
-    float *partial_bias = partial + partial_weights(op);
-    const size_t outputs = (size_t)ff_tensor_padded_channels(&own->middle);
+    void *room = ff_pass_at(pass, own->room), *dw = ff_pass_gradient(pass, op, 0);
+    float *dbias = ff_pass_bias_gradient(pass, op), *sums = ff_pass_at(pass, own->sums);
     for (int from = 0; from < op->input.n; from += own->chunk) {
         const chunk c = chunk_at(pass, op, from);
         const ff_pool pool = ff_op_pool_of(pass->plan, own->pool, op, &c.middle);
         table->pool_backward(pass->compute, &pool, c.dy, c.index, room);
-        if (dw || dbias)
-            table->conv_backward_weights(pass->compute, c.conv, c.x, room,
-                                         dw && from ? partial : dw,
-                                         dbias && from ? partial_bias : dbias, scratch);
-        if (from && dw) table->add(pass->compute, own->planned->weight_count, dw, partial, dw);
-        if (from && dbias) table->add(pass->compute, outputs, dbias, partial_bias, dbias);
+        if (dw || dbias) add_chunk(pass, op, &c, from == 0, dw, dbias);
         if (c.dx)
             table->conv_backward_data(pass->compute, c.conv, room, ff_pass_working(pass, op, 0),
-                                      c.dx, scratch);
+                                      c.dx, ff_pass_scratch(pass));
     }
+    if (dw && sums)
+        table->cast(pass->compute, own->planned->weight_count, 1, sums, FF_F32, dw,
+                    pass->compute->dtype);
 }
 
 static void conv_pool_describe(const ff_plan *plan, const ff_op *op, bool forward,
