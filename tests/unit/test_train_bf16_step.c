@@ -53,7 +53,7 @@ static void update_on(ff_compute *compute, ff_rule rule, const float *start, con
                                          .group_count = 1,
                                          .rates = rates,
                                          .rate_steps = 2,
-                                         .clip_norm = 3,
+                                         .clip_norm = rule % 2 ? 3 : 0, /* which undoes a scale */
                                          .ema_decay = 0.5},
                                  .control = &control};
     ff_prepared_update *update;
