@@ -89,7 +89,10 @@ typedef struct ff_norm {
     float *running_mean, *running_var; /* [padded channels] */
     float *mean, *inv_std;             /* [padded channels]; of the batch */
     const void *x, *residual;          /* residual may be NULL */
-    void *y;                           /* may be x in evaluation */
+    /* FF_FUSE_NORM_ADD: what is added is not the residual but this norm of it, which has no
+     * activation, rounded; in training its statistics exist already. NULL = the residual itself. */
+    const struct ff_norm *residual_norm;
+    void *y;       /* may be x in evaluation; FF_FUSE_NORM_ADD: NULL = y is not computed */
     uint8_t *mask; /* norm_mask bytes: training writes them, backward reads them; NULL = no mask */
     /* Training: the sums of x and x * x, [2][padded channels], if the operation that made x has
      * computed them (FF_FUSE_CONV_STATISTICS); else NULL. `counted`: mean, inv_std and the running
@@ -98,19 +101,6 @@ typedef struct ff_norm {
     bool counted;
     ff_norm_ranks ranks; /* of training, if not held */
 } ff_norm;
-
-/* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0): dbeta = sum
- * g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual =
- * g. With held statistics: dx = gamma * inv_std * g. */
-typedef struct ff_norm_backward {
-    ff_norm forward; /* of the forward pass; y is only read with ReLU and a residual but no mask */
-    const void *dy;
-    const void *dy2; /* a second gradient of y, added; NULL = none */
-    void *dx;        /* may be dy if dresidual is NULL */
-    void *dresidual; /* may be dy; NULL if there was no residual */
-    float *dgamma;   /* NULL: gamma is not trained */
-    float *dbeta;    /* NULL: beta is not trained */
-} ff_norm_backward;
 
 /* Max: the first largest value of each window; NaN counts as the largest; padding never wins.
  * Average: divides by kernel_h * kernel_w, and padding counts as zero (torch's default). Adaptive
@@ -122,6 +112,31 @@ typedef struct ff_pool {
     bool max;
     bool adaptive; /* average only */
 } ff_pool;
+
+/* A max pool whose windows do not overlap: each element of the input is in one window or in none.
+ */
+static inline bool ff_pool_tiles(const ff_pool *pool) {
+    return pool->max && pool->kernel_h == pool->stride && pool->kernel_w == pool->stride &&
+           !pool->pad;
+}
+
+/* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0): dbeta = sum
+ * g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual =
+ * g. With held statistics: dx = gamma * inv_std * g. With a pool, dx, rounded, is passed on to the
+ * largest values of the pool's windows: dx becomes the gradient of the pool's input. */
+typedef struct ff_norm_backward {
+    ff_norm forward; /* of the forward pass; y is only read with ReLU and a residual but no mask */
+    const void *dy;
+    const void *dy2; /* a second gradient of y, added; NULL = none */
+    void *dx;        /* may be dy if dresidual is NULL */
+    void *dresidual; /* may be dy; NULL if there was no residual */
+    float *dgamma;   /* NULL: gamma is not trained */
+    float *dbeta;    /* NULL: beta is not trained */
+    /* FF_FUSE_POOL_STATISTICS: the pool that made forward.x, which tiles, and its index; NULL = dx
+     * is the gradient of forward.x. Not with dresidual; dx must not be dy. */
+    const ff_pool *pool;
+    const uint8_t *index;
+} ff_norm_backward;
 
 /* Element e = ((n * C + c) * H + h) * W + w, where n also counts the samples of earlier
  * micro-batches of the same step, is kept if ff_random_unit(word e % 4 of ff_philox_draw(seed,

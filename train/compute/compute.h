@@ -160,10 +160,17 @@ typedef enum ff_fusion {
     /* A convolution computes the sums for the norm after it: ff_norm.sums. ff_conv_shape.statistics
      * asks for the sums, ff_conv.statistics grants them. */
     FF_FUSE_CONV_STATISTICS = 2,
-    FF_FUSE_POOL_STATISTICS = 4, /* a pool computes the next norm's statistics: pool_norm */
+    /* A pool computes the next norm's statistics: pool_norm. The norm's backward pass computes the
+     * gradient of the pool's input: ff_norm_backward.pool. */
+    FF_FUSE_POOL_STATISTICS = 4,
     /* The norm and ReLU before a convolution are folded into the convolution: ff_fold.
      * ff_conv_shape.fold asks for the fold, ff_conv.folded grants it. */
     FF_FUSE_NORM_CONV = 8,
+    /* An activation's backward pass computes the gradient of the bias of the convolution before it:
+     * activation_bias_backward. */
+    FF_FUSE_BIAS_ACTIVATION = 16,
+    /* A norm that is only added to another norm is applied by that norm: ff_norm.residual_norm. */
+    FF_FUSE_NORM_ADD = 32,
 } ff_fusion;
 
 typedef struct ff_compute_ops {
@@ -258,6 +265,11 @@ typedef struct ff_compute_ops {
                                const void *x, void *y);
     void (*activation_backward)(ff_compute *compute, ff_activation activation, size_t count,
                                 const void *seen, const void *dy, void *dx);
+    /* With FF_FUSE_BIAS_ACTIVATION: activation_backward, and dbias: [padded channels], the sums of
+     * dx over the pixels. dx NULL: dx is not written. scratch: norm_scratch. */
+    void (*activation_bias_backward)(ff_compute *compute, ff_activation activation,
+                                     const ff_tensor *shape, const void *seen, const void *dy,
+                                     void *dx, float *dbias, float *scratch);
     /* required. `to` may be a or b; y may be x. */
     void (*add)(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
     void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);

@@ -125,6 +125,7 @@ static void norm_train(ff_compute *compute, const ff_norm *norm, float *scratch)
     const double per_element =
         AFFINE_FLOPS + (norm->activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 0);
     statistics(compute, norm);
+    if (!norm->y) return;
     ff_cost_arrays(compute, (norm->residual ? 3 : 2) * a_of(compute, norm) + mask_of(compute, norm),
                    per_element * (double)ff_tensor_count(&norm->shape), 1);
 }
@@ -140,7 +141,9 @@ static void norm_backward(ff_compute *compute, const ff_norm_backward *norm, flo
     const double gelu = forward->activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 0;
     ff_cost_arrays(compute, 2 * a + slope + (norm->dresidual ? a : 0),
                    (NORM_BACKWARD_FLOPS / 2 + gelu) * count, 2);
-    ff_cost_arrays(compute, 3 * a + (norm->dresidual ? 0 : slope),
+    const double passed =
+        norm->pool ? a / (double)compute->element_bytes + bytes_of(compute, &norm->pool->input) : a;
+    ff_cost_arrays(compute, 2 * a + passed + (norm->dresidual ? 0 : slope),
                    (NORM_BACKWARD_FLOPS / 2 + gelu) * count, 1);
 }
 
@@ -238,6 +241,14 @@ static void activation_backward(ff_compute *compute, ff_activation activation, s
     (void)seen, (void)dy, (void)dx;
     arrays(compute, count, 3, activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 1);
 }
+static void activation_bias_backward(ff_compute *compute, ff_activation activation,
+                                     const ff_tensor *shape, const void *seen, const void *dy,
+                                     void *dx, float *dbias, float *scratch) {
+    (void)seen, (void)dy, (void)dbias, (void)scratch;
+    const double slope = activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 1;
+    ff_cost_arrays(compute, (dx ? 3 : 2) * bytes_of(compute, shape),
+                   (slope + 1) * (double)ff_tensor_count(shape), 2);
+}
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
     (void)a, (void)b, (void)to;
     arrays(compute, count, 3, 1);
@@ -302,6 +313,7 @@ static const ff_compute_ops ops = {
     .linear_backward = linear_backward,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
+    .activation_bias_backward = activation_bias_backward,
     .add = add,
     .dropout = dropout,
     .loss = loss,

@@ -8,27 +8,78 @@
 
 enum { F32_BYTES = 4 };
 
-/* As in cuda/compute_muon.c: two kernels, the Newton-Schulz steps, one kernel. */
-static void count_bank(ff_compute *compute, const ff_update_segment *s) {
+/* ---- Muon, as in cuda/compute_muon.c ---- */
+
+typedef struct matrix {
+    double rows, columns;
+} matrix;
+
+static matrix matrix_of(const ff_update_segment *s) {
     const ff_conv_shape *shape = &s->conv->shape;
-    const double rows = shape->output.c;
-    const double columns =
-        (double)shape->kernel * shape->kernel * ff_tensor_padded_channels(&shape->input);
-    const double count = rows * columns, least = rows < columns ? rows : columns;
+    return (matrix){shape->output.c, (double)shape->kernel * shape->kernel *
+                                         ff_tensor_padded_channels(&shape->input)};
+}
+static bool is_bank(const ff_update_segment *s) {
+    return s->rule == FF_RULE_MUON && s->count;
+}
+
+/* The number of banks of the shape of bank i; 0 if an earlier bank has the same. */
+static int batch_from(const ff_update_spec *spec, int i) {
+    const matrix own = matrix_of(&spec->segments[i]);
+    int count = 0;
+    for (int k = 0; k < spec->segment_count; k++) {
+        if (!is_bank(&spec->segments[k])) continue;
+        const matrix other = matrix_of(&spec->segments[k]);
+        if (other.rows != own.rows || other.columns != own.columns) continue;
+        if (k < i) return 0;
+        count++;
+    }
+    return count;
+}
+
+/* The Newton-Schulz steps of a batch of `banks`. */
+static void count_batch(ff_compute *compute, matrix of, double banks) {
     const bool in_f32 = compute->dtype == FF_F32;
     const ff_precision precision = in_f32 ? compute->precision : FF_PRECISION_BF16;
-    const double e = in_f32 ? 4 : 2, x = count * e, square = least * least * e;
-    const double working = s->working ? (double)compute->element_bytes : 0;
-    const double gradient = (double)ff_dtype_bytes(s->gradient_dtype);
-    ff_cost_arrays(compute, count * (gradient + 3 * F32_BYTES) + x, 6 * count, 1);
-    ff_cost_arrays(compute, 3 * x, count, 1);
+    const double least = of.rows < of.columns ? of.rows : of.columns, e = in_f32 ? 4 : 2;
+    const double count = banks * of.rows * of.columns, x = count * e;
+    const double squares = banks * least * least, square = squares * e;
     for (int step = 0; step < FF_MUON_STEPS; step++) {
         ff_cost_product(compute, precision, x + square, 2 * least * count);
         ff_cost_arrays(compute, 2 * square + (step ? 2 * x : 0), 0, 1);
-        ff_cost_product(compute, precision, 3 * square, 2 * least * least * least);
+        ff_cost_product(compute, precision, 3 * square, 2 * least * squares);
         ff_cost_product(compute, precision, 3 * x + square, 2 * least * count);
     }
-    ff_cost_arrays(compute, x + count * ((s->average ? 4 : 2) * F32_BYTES + working), 3 * count, 1);
+}
+
+/* Two kernels for all banks, the batches, one kernel for all banks. */
+static void count_banks(ff_compute *compute, const ff_update_spec *spec) {
+    const double e = compute->dtype == FF_F32 ? 4 : 2;
+    double begun = 0, elements = 0, ended = 0;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_update_segment *s = &spec->segments[i];
+        if (!is_bank(s)) continue;
+        const matrix of = matrix_of(s);
+        const double count = of.rows * of.columns;
+        elements += count;
+        begun += count * ((double)ff_dtype_bytes(s->gradient_dtype) + 3 * F32_BYTES + e);
+        ended += count * (e + (s->average ? 4 : 2) * F32_BYTES +
+                          (s->working ? (double)compute->element_bytes : 0));
+    }
+    ff_cost_arrays(compute, begun, 6 * elements, 1);
+    ff_cost_arrays(compute, 3 * e * elements, elements, 1);
+    for (int i = 0; i < spec->segment_count; i++)
+        if (is_bank(&spec->segments[i]) && batch_from(spec, i))
+            count_batch(compute, matrix_of(&spec->segments[i]), batch_from(spec, i));
+    ff_cost_arrays(compute, ended, 3 * elements, 1);
+}
+
+static void describe_banks(const ff_update_spec *spec, int banks, char *what, size_t size) {
+    int batches = 0;
+    for (int i = 0; i < spec->segment_count; i++)
+        batches += is_bank(&spec->segments[i]) && batch_from(spec, i);
+    snprintf(what, size, "Muon, %d bank%s of %d shape%s", banks, banks == 1 ? "" : "s", batches,
+             batches == 1 ? "" : "s");
 }
 
 /* The passes of the other optimizers: cuda/kernels/update.cu. */
@@ -76,13 +127,12 @@ ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
         const int count = segments[rule];
         if (!count) continue;
         snprintf(what, sizeof what, "%s", ff_optimizer_at(rule)->title);
-        if (rule == FF_RULE_MUON)
-            snprintf(what, sizeof what, "Muon, %d bank%s of 15 nodes", count,
-                     count == 1 ? "" : "s");
+        if (rule == FF_RULE_MUON) describe_banks(spec, count, what, sizeof what);
         FF_TRY(update_row(c, FF_MARK_UPDATE, rule, what, error));
-        if (rule != FF_RULE_MUON) count_pass(compute, spec, (ff_rule)rule);
-        for (int i = 0; rule == FF_RULE_MUON && i < spec->segment_count; i++)
-            if (spec->segments[i].rule == FF_RULE_MUON) count_bank(compute, &spec->segments[i]);
+        if (rule == FF_RULE_MUON)
+            count_banks(compute, spec);
+        else
+            count_pass(compute, spec, (ff_rule)rule);
     }
     FF_TRY(update_row(c, FF_MARK_ADVANCE, 0, "end of the step", error));
     ff_cost_count(compute, (ff_cost_piece){.nodes = 1});

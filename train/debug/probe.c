@@ -112,12 +112,19 @@ static void see_gradient(ff_probe *probe, int number) {
     see_tensor(probe, FF_SEEN_GRADIENT, number, name, &op->output, ff_plan_at(probe->plan, op->dy));
 }
 
+/* Whether the operation's backward pass computes gradients of a layer's parameters: of its own, or
+ * of the bias before it, if the bias's own operation has nothing left to do. */
+static bool trains(const ff_op *op, ff_node layer) {
+    const ff_op *conv = op->type == &ff_op_activation ? op->activation.bias_of : NULL;
+    return layer == op->layer || (conv && !conv->backward && layer == conv->layer);
+}
+
 static void see_parameters(ff_probe *probe, int number) {
     const ff_plan *plan = probe->plan;
     const ff_graph *graph = plan->graph;
     for (int i = 0; i < graph->parameter_count; i++) {
         const ff_graph_parameter *p = &graph->parameters[i];
-        if (p->layer != plan->ops[number].layer || !ff_plan_trains_parameter(plan, i)) continue;
+        if (!trains(&plan->ops[number], p->layer) || !ff_plan_trains_parameter(plan, i)) continue;
         probe->seen = (ff_seen){.kind = FF_SEEN_PARAMETER_GRADIENT,
                                 .op = number,
                                 .parameter = i,

@@ -31,6 +31,7 @@ typedef struct ff_op ff_op;
  * of the norm folded into it (ff_fold). Else NONE and NULL. */
 typedef struct ff_conv_op {
     ff_conv *planned;
+    bool bias_apart; /* the activation after it computes the bias's gradient */
     ff_op *counts_for, *folds;
     ff_buffer_id sums;
 } ff_conv_op;
@@ -50,6 +51,9 @@ typedef struct ff_norm_op {
     ff_activation activation;
     ff_op *counted_by;    /* computes its statistics, or their sums; NULL = the norm itself */
     ff_op *folded_by;     /* the convolution that it is folded into; NULL = not folded */
+    ff_op *adds;          /* the norm that its addition applies, too; NULL = none */
+    ff_op *added_by;      /* the norm that applies this one; NULL = itself */
+    ff_op *passes;        /* the pool before it whose backward pass is in its own; NULL = none */
     bool held;            /* ff_norm.held */
     ff_buffer_id mask;    /* ff_norm.mask */
     ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
@@ -61,6 +65,10 @@ typedef struct ff_pool_op {
     ff_buffer_id index; /* u8 positions of the maxima */
     ff_op *counts_for;  /* the norm whose statistics it computes, or NULL */
 } ff_pool_op;
+
+typedef struct ff_activation_op {
+    ff_op *bias_of; /* the convolution before it whose bias's gradient it computes, or NULL */
+} ff_activation_op;
 
 typedef struct ff_dropout_op {
     uint32_t number; /* among the net's dropouts */
@@ -84,6 +92,7 @@ struct ff_op {
         ff_conv_pool_op conv_pool;
         ff_norm_op norm;
         ff_pool_op pool;
+        ff_activation_op activation;
         ff_dropout_op dropout;
     };
 };

@@ -94,6 +94,11 @@ static void maps_of(ff_tensor shape, ff_dtype dtype) {
     assert_launched(ff_cuda_norm_apply(&queue, &norm, true));
     huge_check(added, sum_above_32);
     huge_check(mask, dtype == FF_F32 ? mask_of_4 : mask_of_8);
+    const ff_norm same = {.beta = zeros, .mean = zeros, .inv_std = ones};
+    huge *normed = huge_out("added with its norm", dtype, count);
+    norm.residual_norm = &same, norm.y = normed->memory;
+    assert_launched(ff_cuda_norm_apply(&queue, &norm, true));
+    huge_check(normed, sum_above_32);
     for (int k = 0; k < 2 * shape.c; k++) factors[k] = 1;
     assert_launched(ff_cuda_norm_backward_apply(&queue, &shape, x, residual, factors, dx->memory));
     huge_check(dx, sum);
@@ -260,6 +265,10 @@ static void test_slopes(void **state) {
     norm.forward.mask = NULL, norm.dx = other->memory;
     assert_launched(ff_cuda_norm_backward_run(&queue, &norm, scratch, false));
     huge_check(other, where_positive);
+    huge *active = huge_out("dx of an activation", FF_F16, count);
+    assert_launched(ff_cuda_activation_bias_gradient(&queue, FF_ACTIVATION_RELU, &wide, x->memory,
+                                                     dy, active->memory, channels_of(0), scratch));
+    huge_check(active, where_positive);
     (void)state;
 }
 

@@ -226,7 +226,8 @@ static void test_muon(void **state) {
                          .x = x->memory,
                          .next = next->memory,
                          .norms = norms};
-    assert_launched(ff_cuda_muon_begin(&queue, &muon, huge_zeros(ff_cuda_muon_scratch(1 << 21))));
+    assert_launched(ff_cuda_muon_begin(&queue, &muon, 1, ROWS * COLUMNS,
+                                       huge_zeros(ff_cuda_muon_scratch(1 << 21, 1))));
     huge_check(momentum, second);
     assert_true(norms[0] > 0 && norms[1] > 0);
     scale_of_x = 1 / norms[0], of_x = x;
@@ -236,8 +237,8 @@ static void test_muon(void **state) {
     /* W * sqrt(rows) / |W| - rate * X with the old norm, then X all 1 again. */
     norms[1] = sqrt((double)ROWS);
     huge *ones = huge_reserve("ones", HUGE_INPUT, FF_BF16, ROWS * COLUMNS, huge_one);
-    muon.x = ones->memory;
-    assert_launched(ff_cuda_muon_end(&queue, &muon));
+    muon.last = ones->memory;
+    assert_launched(ff_cuda_muon_end(&queue, &muon, 1, ROWS * COLUMNS));
     huge_check(working, less_one);
     huge_check(master, less_one);
     (void)state;
@@ -251,12 +252,8 @@ static void test_muon_copy(void **state) {
     void *x = huge_in("x", FF_BF16, ROWS * COLUMNS);
     huge *b = huge_out("b", FF_BF16, (uint64_t)ROWS * ROWS);
     huge *y = huge_out("y", FF_BF16, ROWS * COLUMNS);
-    const ff_cuda_muon muon = {.rows = ROWS,
-                               .columns = COLUMNS,
-                               .segment = {.count = ROWS * COLUMNS, .state = {rates}},
-                               .rate_steps = 1,
-                               .dtype = FF_BF16};
-    assert_launched(ff_cuda_muon_copy(&queue, &muon, a, b->memory, x, y->memory));
+    assert_launched(ff_cuda_muon_copy(&queue, a, b->memory, (uint64_t)ROWS * ROWS / 8 * 16 + 16, x,
+                                      y->memory, ROWS * COLUMNS * 2));
     huge_check(b, first);
     huge_check(y, second);
 }

@@ -89,6 +89,24 @@ static void max_backward_of(ff_tensor shape, ff_dtype dtype) {
     huge *dx = huge_out("dx", dtype, ff_tensor_count(&shape));
     assert_launched(ff_cuda_pool_backward(&queue, &now.pool, dy, index->memory, dx->memory));
     huge_check(dx, routed);
+    /* through a norm that changes nothing */
+    float *ones = channels_of(1), *zeros = channels_of(0);
+    huge *x = huge_reserve("x", HUGE_INPUT, dtype, ff_tensor_count(&half), huge_one);
+    huge *passed = huge_out("dx of a norm", dtype, ff_tensor_count(&shape));
+    const ff_norm_backward norm = {.forward = {.shape = half,
+                                               .held = true,
+                                               .gamma = ones,
+                                               .beta = zeros,
+                                               .mean = zeros,
+                                               .inv_std = ones,
+                                               .x = x->memory},
+                                   .dy = dy,
+                                   .dx = passed->memory,
+                                   .pool = &now.pool,
+                                   .index = index->memory};
+    assert_launched(ff_cuda_norm_backward_run(
+        &queue, &norm, huge_zeros(2 * ff_cuda_scratch(multiprocessors, half.c)), false));
+    huge_check(passed, routed);
 }
 
 static void average_of(ff_tensor shape, ff_dtype dtype, bool adaptive) {

@@ -257,6 +257,46 @@ static void test_apply(void **state) {
     }
 }
 
+/* A residual with a norm of its own: the same bits as when that norm wrote it first. */
+static void test_apply_of_norms(void **state) {
+    (void)state;
+    dice d = {9, 0};
+    for (int trial = 0; trial < trials(20); trial++) {
+        net n = make(&d, 0.5);
+        const size_t count = n.rows * (size_t)n.channels;
+        const ff_dtype dtype = n.queue.dtype;
+        array *x = filled(&d, dtype, n.rows, n.channels, n.true_channels, 0, 1);
+        array *of = filled(&d, FF_F32, 4, n.channels, n.true_channels, 1, 0.3);
+        array *written = poisoned(dtype, count), *y = poisoned(dtype, count);
+        float *values = of->device;
+        const ff_norm other = {.shape = n.norm.shape,
+                               .gamma = trial % 3 ? values : NULL,
+                               .beta = values + n.channels,
+                               .mean = values + 2 * (size_t)n.channels,
+                               .inv_std = values + 3 * (size_t)n.channels,
+                               .x = x->device,
+                               .y = written->device};
+        if (n.norm.activation > FF_ACTIVATION_RELU) n.norm.activation = FF_ACTIVATION_RELU;
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_apply(&n.queue, &other, true));
+        n.norm.residual = written->device;
+        assert_launched(ff_cuda_norm_apply(&n.queue, &n.norm, true));
+        array *mask = n.mask ? bytes(n.mask->count) : NULL;
+        n.norm.residual = x->device, n.norm.residual_norm = &other, n.norm.y = y->device;
+        n.norm.mask = mask ? mask->device : NULL;
+        assert_launched(ff_cuda_norm_apply(&n.queue, &n.norm, true));
+        fetch(y);
+        fetch(n.y);
+        assert_same(y, n.y);
+        if (mask) fetch(mask);
+        if (mask) fetch(n.mask);
+        if (mask) assert_same(mask, n.mask);
+        n.norm.residual = NULL;
+        assert_int_equal(ff_cuda_norm_apply(&n.queue, &n.norm, true), FF_CUDA_INVALID_VALUE);
+        drop_arrays();
+    }
+}
+
 static void test_scale_shift(void **state) {
     (void)state;
     dice d = {5, 0};
@@ -426,6 +466,7 @@ int main(void) {
         cmocka_unit_test(test_finish_from_sums),
         cmocka_unit_test(test_finish_from_rounded_sums),
         cmocka_unit_test(test_apply),
+        cmocka_unit_test(test_apply_of_norms),
         cmocka_unit_test(test_scale_shift),
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_backward_apply),

@@ -55,6 +55,42 @@ static void test_activations(void **state) {
     }
 }
 
+/* In one pass the same bits as in two. */
+static void test_activations_with_bias(void **state) {
+    (void)state;
+    dice d = {29, 0};
+    for (int trial = 0; trial < trials(40); trial++) {
+        const int channels = 8 * between(&d, 1, roll(&d, 4) ? 8 : 40);
+        const size_t rows = (size_t)between(&d, 1, roll(&d, 3) ? 900 : 5);
+        const size_t count = rows * (size_t)channels;
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
+        const ff_tensor shape = rows_of(rows, channels);
+        const ff_activation activation = (ff_activation)between(&d, 1, 3);
+        array *z = filled(&d, dtype, rows, channels, channels, 1, 2);
+        array *dy = filled(&d, dtype, rows, channels, channels, 0, 1),
+              *alone = poisoned(dtype, count);
+        array *scratch = bytes(ff_cuda_scratch(queue.multiprocessors, channels));
+        array *want = poisoned(FF_F32, channels), *found = poisoned(FF_F32, channels);
+        array *dx = roll(&d, 2) ? dy : roll(&d, 2) ? poisoned(dtype, count) : NULL;
+        assert_launched(ff_cuda_activation_backward(&queue, activation, dtype, count, z->device,
+                                                    dy->device, alone->device));
+        assert_launched(
+            ff_cuda_bias_gradient(&queue, &shape, alone->device, want->device, scratch->device));
+        assert_launched(ff_cuda_activation_bias_gradient(&queue, activation, &shape, z->device,
+                                                         dy->device, dx ? dx->device : NULL,
+                                                         found->device, scratch->device));
+        fetch(want);
+        fetch(found);
+        fetch(alone);
+        fetch(scratch);
+        assert_same(found, want);
+        if (dx) fetch(dx);
+        if (dx) assert_same(dx, alone);
+        drop_arrays();
+    }
+}
+
 static void test_sums(void **state) {
     (void)state;
     dice d = {22, 0};
@@ -234,10 +270,10 @@ static void test_weigh(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_casts),       cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_dropout),     cmocka_unit_test(test_views),
-        cmocka_unit_test(test_weigh),
+        cmocka_unit_test(test_activations), cmocka_unit_test(test_activations_with_bias),
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_bias),        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_views),       cmocka_unit_test(test_weigh),
     };
     return cmocka_run_group_tests(tests, bench_open, bench_close);
 }

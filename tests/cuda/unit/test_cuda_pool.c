@@ -209,6 +209,62 @@ static void test_backward(void **state) {
     }
 }
 
+/* The gradient of a norm of any activation, passed on through the pool before it: the same bits as
+ * the norm's own gradient, put where the index says. */
+static void test_backward_of_norm(void **state) {
+    (void)state;
+    dice d = {15, 0};
+    for (int trial = 0; trial < trials(40); trial++) {
+        const int side = between(&d, 1, 4), channels = 8 * between(&d, 1, roll(&d, 6) ? 6 : 40);
+        const int h = between(&d, 1, 5), w = between(&d, 1, 5), n = between(&d, 1, 4);
+        ff_pool p = {.kernel_h = side, .kernel_w = side, .stride = side, .max = true};
+        p.output = (ff_tensor){n, channels, h, w, channels};
+        p.input = (ff_tensor){n, channels, h * side + (int)roll(&d, (uint32_t)side),
+                              w * side + (int)roll(&d, (uint32_t)side), channels};
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
+        const size_t rows = out_count(&p) / (size_t)channels;
+        array *x = filled(&d, dtype, rows, channels, channels, 0, 1);
+        array *dy = filled(&d, dtype, rows, channels, channels, 0, 1), *index = bytes(x->count);
+        array *dy2 = roll(&d, 2) ? filled(&d, dtype, rows, channels, channels, 0, 1) : NULL;
+        array *of = filled(&d, FF_F32, 4, channels, channels, 1, 0.2);
+        array *scratch = bytes(ff_cuda_scratch(queue.multiprocessors, channels));
+        array *alone = poisoned(dtype, x->count), *dx = poisoned(dtype, in_count(&p));
+        float *values = of->device;
+        for (size_t i = 0; i < x->count; i++)
+            ((uint8_t *)index->host)[i] = (uint8_t)roll(&d, (uint32_t)(side * side));
+        send(index);
+        ff_norm_backward norm = {.forward = {.shape = p.output,
+                                             .activation = (ff_activation)roll(&d, 4),
+                                             .gamma = values,
+                                             .beta = values + channels,
+                                             .mean = values + 2 * channels,
+                                             .inv_std = values + 3 * channels,
+                                             .x = x->device},
+                                 .dy = dy->device,
+                                 .dy2 = dy2 ? dy2->device : NULL,
+                                 .dx = alone->device};
+        assert_launched(ff_cuda_norm_backward_run(&queue, &norm, scratch->device, false));
+        norm.pool = &p, norm.index = index->device, norm.dx = dx->device;
+        assert_launched(ff_cuda_norm_backward_run(&queue, &norm, scratch->device, false));
+        fetch(alone);
+        fetch(dx);
+        fetch(scratch);
+        for (size_t i = 0; i < dx->count; i++) {
+            const int c = (int)(i % (size_t)channels), pixel = (int)(i / (size_t)channels);
+            const int right = pixel % p.input.w, down = pixel / p.input.w % p.input.h;
+            const int y = down / side, q = right / side, place = down % side * side + right % side;
+            double want = 0;
+            if (y < h && q < w) {
+                const size_t from = out_at(&p, pixel / p.input.w / p.input.h, y, q, c);
+                if (((uint8_t *)index->host)[from] == place) want = at(alone, from);
+            }
+            assert_true(at(dx, i) == want && !signbit(at(dx, i)) == !(want < 0));
+        }
+        drop_arrays();
+    }
+}
+
 static void test_refusals(void **state) {
     (void)state;
     dice d = {14, 0};
@@ -223,13 +279,25 @@ static void test_refusals(void **state) {
     p.max = true;
     p.kernel_h = p.kernel_w = 17; /* an index would not fit in a byte */
     assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    /* a norm's gradient through windows that overlap, or in place */
+    const ff_tensor shape = {1, 8, 2, 2, 8}, wide = {1, 8, 5, 5, 8}, even = {1, 8, 4, 4, 8};
+    p = (ff_pool){.input = wide, .output = shape, .kernel_h = 3, .kernel_w = 3, .stride = 2};
+    p.max = true;
+    array *x = poisoned(FF_F32, 32), *dx = poisoned(FF_F32, 200);
+    ff_norm_backward norm = {
+        .forward = {.shape = shape}, .dy = x->device, .dx = dx->device, .pool = &p};
+    assert_int_equal(ff_cuda_norm_backward_run(&queue, &norm, NULL, false), FF_CUDA_INVALID_VALUE);
+    p = (ff_pool){.input = even, .output = shape, .kernel_h = 2, .kernel_w = 2, .stride = 2};
+    p.max = true;
+    norm.dx = x->device;
+    assert_int_equal(ff_cuda_norm_backward_run(&queue, &norm, NULL, false), FF_CUDA_INVALID_VALUE);
+    drop_arrays();
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_forward),  cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_backward), cmocka_unit_test(test_backward_of_norm),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, bench_open, bench_close);

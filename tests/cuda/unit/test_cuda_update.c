@@ -310,11 +310,15 @@ static void test_control_edges(void **state) {
 
 /* ---- Muon ----------------------------------------------------------------------------------- */
 
+/* A bank among others, which have no effect on it. */
 static void muon_trial(dice *d, bool skipped) {
     const int rows = between(d, 1, 40);
     const size_t columns = 8 * (size_t)between(d, 1, 60), count = (size_t)rows * columns;
     const ff_dtype dtype = roll(d, 2) ? FF_BF16 : FF_F32;
     const ff_cuda_queue queue = queue_of(between(d, 1, 3));
+    enum { BANKS = 3, OTHER = 2 * 600 };
+    array *others[5];
+    for (int i = 0; i < 5; i++) others[i] = filled(d, FF_F32, OTHER, 1, 1, 0, 1);
     const bool masters = roll(d, 2) != 0;
     array *gradient = filled(d, any_float(d), count, 1, 1, 0, 64);
     array *momentum = filled(d, FF_F32, count, 1, 1, 0, 1);
@@ -324,8 +328,8 @@ static void muon_trial(dice *d, bool skipped) {
     array *old_momentum = copied(momentum), *old_master = masters ? copied(master) : NULL;
     array *old_working = copied(working), *old_ema = ema ? copied(ema) : NULL;
     array *x = poisoned(dtype, count), *next = poisoned(dtype, count);
-    array *norms = bytes(2 * sizeof(double));
-    array *scratch = bytes(ff_cuda_muon_scratch(queue.multiprocessors));
+    array *norms = bytes(2 * sizeof(double)), *other_norms = bytes(BANKS * 2 * sizeof(double));
+    array *scratch = bytes(ff_cuda_muon_scratch(queue.multiprocessors, BANKS));
     const ff_control control = {.step = 1, .loss_scale = 64, .non_finite = skipped};
     const float rates[2] = {1, 0.24f};
     const ff_cuda_muon muon = {.rows = rows,
@@ -347,9 +351,29 @@ static void muon_trial(dice *d, bool skipped) {
                                .dtype = dtype,
                                .x = x->device,
                                .next = next->device,
+                               .last = x->device,
                                .norms = norms->device};
-    assert_launched(ff_cuda_muon_begin(&queue, &muon, scratch->device));
-    assert_launched(ff_cuda_muon_end(&queue, &muon));
+    ff_cuda_muon banks[BANKS] = {muon, muon, muon};
+    const int here = between(d, 0, BANKS - 1);
+    for (int i = 0; i < BANKS; i++) {
+        if (i == here) continue;
+        const int shared = (i > here ? i - 1 : i) * OTHER / 2; /* halves of the arrays */
+        banks[i].rows = between(d, 1, 10);
+        banks[i].columns = 8 * (size_t)between(d, 1, 7);
+        banks[i].dtype = FF_F32;
+        banks[i].segment = (ff_cuda_segment){.gradient_dtype = FF_F32,
+                                             .gradient = (float *)others[0]->device + shared,
+                                             .master = (float *)others[1]->device + shared,
+                                             .state = {(float *)others[2]->device + shared}};
+        banks[i].x = (float *)others[3]->device + shared;
+        banks[i].next = (float *)others[4]->device + shared;
+        banks[i].last = banks[i].x;
+        banks[i].norms = (double *)other_norms->device + 2 * i;
+    }
+    const uint64_t most = count > 560 ? count : 560;
+    const array *table = uploaded(banks, sizeof banks);
+    assert_launched(ff_cuda_muon_begin(&queue, table->device, BANKS, most, scratch->device));
+    assert_launched(ff_cuda_muon_end(&queue, table->device, BANKS, most));
     fetch(momentum);
     fetch(working);
     fetch(x);
@@ -404,30 +428,21 @@ static void muon_trial(dice *d, bool skipped) {
     drop_arrays();
 }
 
-/* Matrices of any shape, the squares also of no whole number of vectors; with and without X. */
+/* Arrays of any lengths; with and without the second one. */
 static void muon_copy_trial(dice *d, int trial) {
-    const int rows = between(d, 1, 40);
-    const size_t columns = 8 * (size_t)between(d, 1, 6), count = (size_t)rows * columns;
-    const size_t least = (size_t)rows < columns ? (size_t)rows : columns;
-    const ff_dtype dtype = roll(d, 2) ? FF_BF16 : FF_F32;
+    const size_t a_count = 4 * (size_t)between(d, 1, 400), count = 4 * (size_t)between(d, 1, 2000);
     const ff_cuda_queue queue = queue_of(between(d, 1, 3));
-    const float rate = 1;
-    array *a = filled(d, dtype, (least * least + 7) / 8, 8, 8, 0, 1),
-          *b = poisoned(dtype, a->count);
-    array *x = filled(d, dtype, count, 1, 1, 0, 1), *y = poisoned(dtype, count);
-    array *kept = copied(y), *momentum = poisoned(FF_F32, count);
-    const ff_cuda_muon muon = {.rows = rows,
-                               .columns = columns,
-                               .segment = {.count = count, .state = {momentum->device}},
-                               .rates = &rate,
-                               .rate_steps = 1,
-                               .dtype = dtype};
-    assert_launched(ff_cuda_muon_copy(&queue, &muon, a->device, b->device, x->device,
-                                      trial % 2 ? y->device : NULL));
+    array *a = filled(d, FF_F32, a_count, 1, 1, 0, 1), *b = poisoned(FF_F32, a_count);
+    array *x = filled(d, FF_F32, count, 1, 1, 0, 1), *y = poisoned(FF_F32, count);
+    array *kept = copied(y);
+    assert_launched(ff_cuda_muon_copy(&queue, a->device, b->device, 4 * a_count, x->device,
+                                      y->device, trial % 2 ? 4 * count : 0));
     fetch(b);
     fetch(y);
-    assert_memory_equal(a->host, b->host, least * least * ff_dtype_bytes(dtype));
+    assert_same(b, a);
     assert_same(y, trial % 2 ? x : kept);
+    assert_int_equal(ff_cuda_muon_copy(&queue, a->device, b->device, 8, x->device, y->device, 0),
+                     FF_CUDA_INVALID_VALUE);
     drop_arrays();
 }
 

@@ -77,7 +77,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
         .note_context = cuda->note_context,
         .tuning = cuda->tuning,
     };
-    base->fusions = FF_FUSE_POOL_STATISTICS;
+    base->fusions = FF_FUSE_POOL_STATISTICS | FF_FUSE_BIAS_ACTIVATION | FF_FUSE_NORM_ADD;
     /* cuDNN's convolutions with statistics add up in an order that varies between runs (H100, cuDNN
      * 9.14: losses differ from the first step on), and cuDNN's engine notes do not mention it. */
     if (!options->deterministic) base->fusions |= FF_FUSE_CONV_STATISTICS;
@@ -149,6 +149,15 @@ static void activation_backward(ff_compute *compute, ff_activation activation, s
                  ff_cuda_activation_backward(ff_cuda_queue_of(compute), activation, compute->dtype,
                                              count, seen, dy, dx),
                  "a backward activation");
+}
+
+static void activation_bias_backward(ff_compute *compute, ff_activation activation,
+                                     const ff_tensor *shape, const void *seen, const void *dy,
+                                     void *dx, float *dbias, float *scratch) {
+    ff_cuda_keep(compute,
+                 ff_cuda_activation_bias_gradient(ff_cuda_queue_of(compute), activation, shape,
+                                                  seen, dy, dx, dbias, scratch),
+                 "a backward activation with its bias");
 }
 
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
@@ -227,6 +236,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .linear_backward = ff_cuda_linear_backward,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
+    .activation_bias_backward = activation_bias_backward,
     .add = add,
     .dropout = dropout,
     .loss_scratch = loss_scratch,

@@ -27,13 +27,14 @@ static void statistics(ff_compute *compute, const ff_norm *norm, float *scratch)
 
 void ff_cuda_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
     statistics(compute, norm, scratch);
-    if (!norm->shape.n) return;
+    if (!norm->shape.n || !norm->y) return;
     ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_queue_of(compute), norm, true),
                  "a batch norm");
 }
 
 void ff_cuda_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
     (void)scratch;
+    if (!norm->y) return;
     ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_queue_of(compute), norm, false),
                  "a batch norm");
 }

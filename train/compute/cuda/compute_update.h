@@ -16,11 +16,12 @@ void ff_cuda_update_count(ff_compute *compute, ff_prepared_update *update, bool 
 void ff_cuda_update_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
                          int count, ff_outcome *ring, uint32_t ring_size);
 
-/* Filter banks under Muon, updated concurrently. Each bank is a chain of small kernels and products
- * that does not fill a GPU, so every bank has a branch: a stream with its own memory and workspace
- * (more than FF_CUDA_MUON_BRANCHES banks share the branches). `segments`: Muon's, in the order of
- * the spec; `groups`: all; `tables`: for the rates and the control. *banks = NULL if the spec has
- * no such banks. */
+/* Filter banks under Muon. One kernel begins, and one ends, the update of all of them. Between the
+ * two, banks of one shape are a batch: a chain of small kernels and products that does not fill a
+ * GPU. So every batch has a branch: a stream with its own workspace (more than
+ * FF_CUDA_MUON_BRANCHES batches share the branches). `segments`: Muon's, in the order of the spec;
+ * `groups`: all; `tables`: for the rates and the control. *banks = NULL if the spec has no such
+ * banks. */
 enum { FF_CUDA_MUON_BRANCHES = 8 };
 typedef struct ff_cuda_muon_banks ff_cuda_muon_banks;
 ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compute,

@@ -148,7 +148,7 @@ static void conv_backward(const ff_pass *pass, const ff_op *op) {
     void *scratch = ff_pass_scratch(pass), *dx = ff_pass_at(pass, op->dx);
     const void *dy = ff_pass_at(pass, op->dy), *w = ff_pass_working(pass, op, 0);
     void *dw = ff_pass_gradient(pass, op, 0);
-    float *dbias = ff_pass_bias_gradient(pass, op);
+    float *dbias = own->bias_apart ? NULL : ff_pass_bias_gradient(pass, op);
     if (own->folds) {
         const ff_fold fold = ff_op_fold_of(pass, own->folds);
         pass->table->fold_backward(pass->compute, own->planned, &fold, w, dy, dx, dw, scratch);

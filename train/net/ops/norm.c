@@ -1,6 +1,7 @@
 /* A batch norm, with the addition and the activation after it: norm, norm + any activation, norm +
- * add, norm + add + ReLU. The operation before it may compute its statistics, and the norm and its
- * ReLU may be folded into the convolution after them (ff_fold). */
+ * add, norm + add + ReLU. A norm that is only added to another one is applied by that one. The
+ * operation before it may compute its statistics, and the norm and its ReLU may be folded into the
+ * convolution after them (ff_fold). */
 #include "train/net/ops/ops.h"
 
 #include <stdio.h>
@@ -66,8 +67,10 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
 
 /* Pairs the norm with the operation before it, if that operation can compute statistics and this is
  * the first norm to read its output. Whether a convolution can is known when it is planned. A pool
- * computes the whole statistics, of its rank. */
-static void pair_statistics(ff_plan *plan, ff_op *norm) {
+ * computes the whole statistics, of its rank; if only the norm reads it, the norm's backward pass
+ * also takes over the pool's. */
+static void pair_statistics(const ff_fuser *f, ff_op *norm) {
+    const ff_plan *plan = f->plan;
     const unsigned fusions = plan->compute->fusions;
     ff_op *maker = plan->ops;
     while (maker < norm && maker->out != norm->from) maker++;
@@ -82,6 +85,10 @@ static void pair_statistics(ff_plan *plan, ff_op *norm) {
     if (!counts_for || *counts_for) return;
     *counts_for = norm;
     norm->norm.counted_by = maker;
+    if (maker->type != &ff_op_pool || norm->from2 >= 0 || !plan->wanted[maker->from]) return;
+    const ff_pool pool = ff_op_pool_of(plan, maker->layer, maker, &maker->input);
+    if (ff_pool_tiles(&pool) && ff_fuser_only_user(f, maker->out, FF_LAYER_NORM) >= 0)
+        norm->norm.passes = maker;
 }
 
 /* Pairs the norm, with its ReLU, with the convolution that is its only reader, to be folded into
@@ -104,9 +111,26 @@ static void pair_fold(const ff_fuser *f, ff_op *norm) {
     }
 }
 
+/* Pairs the norm with the norm that it adds, if nothing else reads that one: it is never written.
+ */
+static void pair_added(const ff_fuser *f, ff_op *norm) {
+    if (!(f->plan->compute->fusions & FF_FUSE_NORM_ADD) || norm->from2 < 0) return;
+    ff_op *other = f->plan->ops;
+    while (other < norm && other->out != norm->from2) other++;
+    if (other == norm || other->type != &ff_op_norm || other->from2 >= 0 ||
+        other->norm.activation != FF_ACTIVATION_NONE ||
+        ff_fuser_only_user(f, other->out, FF_LAYER_ADD) < 0)
+        return;
+    norm->norm.adds = other;
+    other->norm.added_by = norm;
+    other->unwritten = true;
+}
+
 static void norm_pair(const ff_fuser *f, ff_op *op) {
-    if (!f->plan->training || op->norm.held) return;
-    pair_statistics(f->plan, op);
+    if (!f->plan->training) return;
+    pair_added(f, op);
+    if (op->norm.held) return;
+    pair_statistics(f, op);
     pair_fold(f, op);
 }
 
@@ -145,6 +169,7 @@ static ff_status norm_plan_forward(ff_planner *b, ff_op *op, int now, ff_error *
     FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
                           &own->saved, error));
     if (own->counted_by) ff_plan_use(plan, own->saved, ff_op_forward_time(plan, own->counted_by));
+    if (own->adds) ff_plan_use(plan, own->adds->norm.saved, now);
     /* the backward pass of a ReLU after an addition reads the mask instead of the output */
     if (!plan->training || !table->norm_mask || op->from2 < 0) return FF_OK;
     if (own->activation != FF_ACTIVATION_RELU) return FF_OK;
@@ -164,11 +189,16 @@ ff_status ff_op_norm_plan_folded(ff_plan *plan, ff_op *norm, int now, ff_error *
 
 static ff_status norm_plan_backward(ff_planner *b, ff_op *op, int now, ff_error *error) {
     ff_plan *plan = b->plan;
-    const ff_norm_op *own = &op->norm;
+    ff_norm_op *own = &op->norm;
     ff_plan_use(plan, op->x, now);
     ff_plan_use(plan, own->saved, now);
     if (op->from2 >= 0 && own->activation)
         ff_plan_use(plan, own->mask == FF_BUFFER_NONE ? op->y : own->mask, now);
+    if (own->passes && own->folded_by) own->passes = NULL; /* the fold computes x's gradient */
+    if (own->passes) {
+        ff_plan_use(plan, own->passes->pool.index, now);
+        return ff_planner_give_new(b, own->passes->from, now, &op->dx, error);
+    }
     if (op->from2 < 0 || !plan->wanted[op->from2]) return ff_planner_pass_on(b, op, error);
     op->dx2 = op->dy;
     FF_TRY(ff_planner_give(b, op->from2, op->dx2, error));
@@ -224,7 +254,11 @@ static ff_norm with_statistics(const ff_pass *pass, const ff_op *op) {
 }
 
 static void norm_forward(const ff_pass *pass, const ff_op *op) {
-    const ff_norm norm = with_statistics(pass, op);
+    ff_norm norm = with_statistics(pass, op), other;
+    if (op->norm.adds) {
+        other = ff_op_norm_of(pass, op->norm.adds);
+        norm.residual_norm = &other;
+    }
     float *scratch = ff_pass_norm_scratch(pass);
     if (op->norm.folded_by) {
         ff_fold fold = ff_op_fold_of(pass, op);
@@ -243,6 +277,9 @@ static void norm_backward(const ff_pass *pass, const ff_op *op) {
         pass->table->fold_finish(pass->compute, &fold, dy, dx);
         return;
     }
+    const ff_op *pooled = op->norm.passes;
+    const ff_pool pool =
+        pooled ? ff_op_pool_of(pass->plan, pooled->layer, pooled, &pooled->input) : (ff_pool){0};
     const ff_norm_backward norm = {
         .forward = ff_op_norm_of(pass, op),
         .dy = dy,
@@ -251,6 +288,8 @@ static void norm_backward(const ff_pass *pass, const ff_op *op) {
         .dresidual = ff_pass_at(pass, op->dx2),
         .dgamma = ff_pass_gradient(pass, op, 0),
         .dbeta = ff_pass_gradient(pass, op, 1),
+        .pool = pooled ? &pool : NULL,
+        .index = pooled ? ff_pass_at(pass, pooled->pool.index) : NULL,
     };
     pass->table->norm_backward(pass->compute, &norm, ff_pass_norm_scratch(pass));
 }
@@ -261,11 +300,13 @@ static void norm_describe(const ff_plan *plan, const ff_op *op, bool forward,
     const char *how = op->norm.held                    ? ", statistics held"
                       : op->norm.folded_by && forward  ? ", scale alone"
                       : op->norm.folded_by             ? ", finish"
+                      : op->norm.added_by && forward   ? ", statistics alone"
                       : op->norm.counted_by && forward ? ", statistics made before"
+                      : op->norm.passes && !forward    ? ", through the pool before it"
                                                        : "";
     (void)plan;
-    snprintf(text, FF_OP_NAME, "norm%s%s%s%s", op->from2 >= 0 ? ", add" : "", *after ? ", " : "",
-             after, how);
+    snprintf(text, FF_OP_NAME, "norm%s%s%s%s%s", op->from2 >= 0 ? ", add" : "",
+             op->norm.adds && forward ? " of a norm" : "", *after ? ", " : "", after, how);
 }
 
 const ff_op_type ff_op_norm = {

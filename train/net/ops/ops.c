@@ -32,6 +32,8 @@ void ff_op_layers(const ff_plan *plan, const ff_op *op, bool folded, char *text,
     *text = 0;
     if (folded && op->type == &ff_op_conv && op->conv.folds)
         add_layers(plan, op->conv.folds, op->conv.folds->out, text, size);
+    if (folded && op->type == &ff_op_norm && op->norm.adds)
+        add_layers(plan, op->norm.adds, op->norm.adds->out, text, size);
     add_layers(plan, op, op->out, text, size);
 }
 

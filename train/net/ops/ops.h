@@ -121,7 +121,7 @@ void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char tex
         type(AVERAGE_POOL, pool) type(LINEAR, linear) type(ADD, add) type(DROPOUT, dropout)
 
 /* The names of the operation's layers, "bn1 + relu"; with `folded`, the names of a norm folded into
- * it come first. Cut to `size`. */
+ * it, or applied by its addition, come first. Cut to `size`. */
 void ff_op_layers(const ff_plan *plan, const ff_op *op, bool folded, char *text, size_t size);
 
 /* NULL: no operation. */

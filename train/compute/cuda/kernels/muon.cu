@@ -6,15 +6,20 @@
 
 enum { THREADS = 256, BLOCKS = 2 /* per multiprocessor */ };
 
-/* Partial sums of squares, [BLOCKS * multiprocessors][2] f64: of u and of W. */
-extern "C" size_t ff_cuda_muon_scratch(int multiprocessors) {
-    return (size_t)multiprocessors * BLOCKS * 2 * sizeof(double);
+/* Partial sums of squares, [count][BLOCKS * multiprocessors][2] f64: of u and of W. */
+extern "C" size_t ff_cuda_muon_scratch(int multiprocessors, int count) {
+    return (size_t)count * (size_t)multiprocessors * BLOCKS * 2 * sizeof(double);
 }
 
 static unsigned blocks_of(const ff_cuda_queue *queue, uint64_t eights) {
     uint64_t most = (uint64_t)queue->multiprocessors * BLOCKS;
     uint64_t blocks = (eights + THREADS - 1) / THREADS;
     return (unsigned)(blocks < most ? blocks : most);
+}
+
+/* A row of the grid is a bank; its blocks past a small bank's end add 0. */
+static __device__ __forceinline__ uint64_t eights_of(const ff_cuda_muon &muon) {
+    return (uint64_t)muon.rows * muon.columns / 8;
 }
 
 static __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, uint64_t at,
@@ -26,8 +31,10 @@ static __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, ui
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    momentum_kernel(ff_cuda_muon muon, uint64_t eights, double *parts) {
+    momentum_kernel(const ff_cuda_muon *banks, double *parts) {
     __shared__ double shared[THREADS];
+    const ff_cuda_muon muon = banks[blockIdx.y];
+    const uint64_t eights = eights_of(muon);
     const bool moves = !muon.control->non_finite; /* of the whole grid */
     const float scale = ff_scale_of(muon.scale, muon.control);
     const ff_cuda_segment &s = muon.segment;
@@ -56,20 +63,24 @@ static __global__ void __launch_bounds__(THREADS)
     const double of_updates = ff_block_sum(shared, (double)updates);
     const double of_weights = ff_block_sum(shared, (double)weights);
     if (threadIdx.x == 0) {
-        parts[2 * blockIdx.x] = of_updates;
-        parts[2 * blockIdx.x + 1] = of_weights;
+        double *own = parts + 2 * ((size_t)blockIdx.y * gridDim.x + blockIdx.x);
+        own[0] = of_updates;
+        own[1] = of_weights;
     }
 }
 
-/* parts_count: blocks of the previous launch. */
+/* Its grid is that of the previous launch. */
 static __global__ void __launch_bounds__(THREADS)
-    normalise_kernel(ff_cuda_muon muon, uint64_t eights, const double *parts, int parts_count) {
+    normalise_kernel(const ff_cuda_muon *banks, const double *parts) {
     __shared__ double shared[THREADS];
+    const ff_cuda_muon muon = banks[blockIdx.y];
+    const uint64_t eights = eights_of(muon);
+    const double *own = parts + 2 * (size_t)blockIdx.y * gridDim.x;
     if (muon.control->non_finite) return; /* the whole grid */
     double updates = 0, weights = 0;
-    for (int part = (int)threadIdx.x; part < parts_count; part += THREADS) {
-        updates += parts[2 * part];
-        weights += parts[2 * part + 1];
+    for (unsigned part = threadIdx.x; part < gridDim.x; part += THREADS) {
+        updates += own[2 * part];
+        weights += own[2 * part + 1];
     }
     updates = sqrt(ff_block_sum(shared, updates));
     weights = sqrt(ff_block_sum(shared, weights));
@@ -102,7 +113,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-static __global__ void __launch_bounds__(THREADS) end_kernel(ff_cuda_muon muon, uint64_t eights) {
+static __global__ void __launch_bounds__(THREADS) end_kernel(const ff_cuda_muon *banks) {
+    const ff_cuda_muon muon = banks[blockIdx.y];
+    const uint64_t eights = eights_of(muon);
     if (muon.control->non_finite) return;
     const ff_cuda_segment &s = muon.segment;
     const float rate = ff_rate_of(muon.rates, muon.rate_steps, muon.group, muon.control->step);
@@ -114,7 +127,7 @@ static __global__ void __launch_bounds__(THREADS) end_kernel(ff_cuda_muon muon, 
         const uint64_t at = k * 8;
         float weight[8], x[8], ema[8];
         load_weights(s, at, weight);
-        ff_load_any((uint32_t)muon.dtype, muon.x, at, x);
+        ff_load_any((uint32_t)muon.dtype, muon.last, at, x);
         if (s.ema) ff_load_eight(s.ema + at, ema);
 #pragma unroll
         for (int i = 0; i < 8; i++) weight[i] = weight[i] * factor - rate * x[i];
@@ -129,42 +142,34 @@ static __global__ void __launch_bounds__(THREADS) end_kernel(ff_cuda_muon muon, 
     }
 }
 
-static bool sound(const ff_cuda_muon *muon, uint64_t *eights) {
-    const uint64_t count = (uint64_t)muon->rows * muon->columns;
-    *eights = count / 8;
-    return count && count % 8 == 0 && muon->segment.count == count && muon->segment.state[0] &&
-           muon->rate_steps && (muon->dtype == FF_BF16 || muon->dtype == FF_F32);
+/* For each bank, as many blocks as the largest one needs; none, which every launch refuses, for
+ * what is out of the declared limits. */
+static dim3 grid_of(const ff_cuda_queue *queue, int count, uint64_t most) {
+    if (count < 1 || count > 65535 || !most || most % 8) return dim3(0);
+    return dim3(blocks_of(queue, most / 8), (unsigned)count);
 }
 
-extern "C" int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon,
-                                  void *scratch) {
-    uint64_t eights;
-    if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
-    const unsigned blocks = blocks_of(queue, eights);
-    int status = FF_LAUNCH(momentum_kernel, dim3(blocks), dim3(THREADS), 0, queue->stream, *muon,
-                           eights, (double *)scratch);
+extern "C" int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *banks, int count,
+                                  uint64_t most, void *scratch) {
+    const dim3 grid = grid_of(queue, count, most);
+    int status =
+        FF_LAUNCH(momentum_kernel, grid, dim3(THREADS), 0, queue->stream, banks, (double *)scratch);
     if (status) return status;
-    return FF_LAUNCH(normalise_kernel, dim3(blocks), dim3(THREADS), 0, queue->stream, *muon, eights,
-                     (const double *)scratch, (int)blocks);
+    return FF_LAUNCH(normalise_kernel, grid, dim3(THREADS), 0, queue->stream, banks,
+                     (const double *)scratch);
 }
 
-extern "C" int ff_cuda_muon_copy(const ff_cuda_queue *queue, const ff_cuda_muon *muon,
-                                 const void *a, void *b, const void *x, void *next) {
-    uint64_t eights;
-    if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
-    const uint64_t rows = (uint64_t)muon->rows, columns = muon->columns;
-    const uint64_t least = rows < columns ? rows : columns;
-    const uint64_t element = muon->dtype == FF_F32 ? 4 : 2;
-    const uint64_t squares = (least * least * element + 15) / 16, elements = eights * element / 2;
-    const uint64_t vectors = squares + (next ? elements : 0);
-    return FF_LAUNCH(copy_kernel, dim3(blocks_of(queue, vectors)), dim3(THREADS), 0, queue->stream,
-                     (const uint4 *)a, (uint4 *)b, squares, (const uint4 *)x, (uint4 *)next,
-                     vectors - squares);
+extern "C" int ff_cuda_muon_copy(const ff_cuda_queue *queue, const void *a, void *b,
+                                 uint64_t a_bytes, const void *x, void *next, uint64_t x_bytes) {
+    const uint64_t count = a_bytes / 16, other = x_bytes / 16;
+    if (a_bytes % 16 || x_bytes % 16 || !(count + other)) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(copy_kernel, dim3(blocks_of(queue, count + other)), dim3(THREADS), 0,
+                     queue->stream, (const uint4 *)a, (uint4 *)b, count, (const uint4 *)x,
+                     (uint4 *)next, other);
 }
 
-extern "C" int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon) {
-    uint64_t eights;
-    if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(end_kernel, dim3(blocks_of(queue, eights)), dim3(THREADS), 0, queue->stream,
-                     *muon, eights);
+extern "C" int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *banks, int count,
+                                uint64_t most) {
+    return FF_LAUNCH(end_kernel, grid_of(queue, count, most), dim3(THREADS), 0, queue->stream,
+                     banks);
 }

@@ -1,7 +1,7 @@
 /* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
  * train/compute/optimizers/muon.h). One filter bank W: [rows][columns], rows = output channels,
- * columns = kernel * kernel * padded input channels, pad lanes zero (they do not change norms). A
- * step:
+ * columns = kernel * kernel * padded input channels, pad lanes zero (they do not change norms).
+ * Begin and end take all banks of a net, of any shapes. A step:
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
@@ -30,17 +30,20 @@ typedef struct ff_cuda_muon {
     const float *scale; /* as in ff_cuda_update */
     ff_dtype dtype;     /* of X: FF_BF16, or FF_F32 */
     void *x, *next;     /* [rows][columns]; begin writes X to both */
+    const void *last;   /* where end reads X */
     double *norms;      /* [2] device: |u|, |W|, between begin and end */
 } ff_cuda_muon;
 
-/* scratch: ff_cuda_muon_scratch() bytes. */
-size_t ff_cuda_muon_scratch(int multiprocessors);
-int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon, void *scratch);
-/* next = x if not NULL, and b = a, [least][least] with least the smaller of rows and columns, both
- * rounded up to 16 bytes. */
-int ff_cuda_muon_copy(const ff_cuda_queue *queue, const ff_cuda_muon *muon, const void *a, void *b,
-                      const void *x, void *next);
-int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon);
+/* banks: [count] in device memory; most: the elements of the largest. scratch:
+ * ff_cuda_muon_scratch() bytes. */
+size_t ff_cuda_muon_scratch(int multiprocessors, int count);
+int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *banks, int count,
+                       uint64_t most, void *scratch);
+int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *banks, int count,
+                     uint64_t most);
+/* Copies a to b, and x to next: bytes that are multiples of 16, or 0. */
+int ff_cuda_muon_copy(const ff_cuda_queue *queue, const void *a, void *b, uint64_t a_bytes,
+                      const void *x, void *next, uint64_t x_bytes);
 
 #ifdef __cplusplus
 }

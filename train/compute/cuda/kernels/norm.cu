@@ -1,18 +1,22 @@
-/* y = act(x * scale + shift + residual): the elementwise pass of a batch norm. */
+/* y = act(x * scale + shift + residual): the elementwise pass of a batch norm; the residual may
+ * have a norm of its own. */
 #include "train/compute/cuda/kernels/activation.cuh"
 #include "train/compute/cuda/kernels/norm_channels.cuh"
 
 /* Rows that a thread loads before it uses them. */
 enum { AHEAD = FF_COLUMN_AHEAD };
 
-template <typename T, int activation, bool add>
+enum { ADD_NOTHING, ADD_RESIDUAL, ADD_NORM /* of the residual */ };
+
+template <typename T, int activation, int add>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
-    apply_kernel(ff_columns columns, ff_norm norm, bool training) {
+    apply_kernel(ff_columns columns, ff_norm norm, ff_norm other, bool training) {
     enum { lanes = ff_lanes<T>::count };
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
-    ff_norm_affines<lanes> of;
+    ff_norm_affines<lanes> of, of_other;
     ff_norm_affines_load(norm, training, tile.vector * lanes, &of);
+    if (add == ADD_NORM) ff_norm_affines_load(other, training, tile.vector * lanes, &of_other);
     /* no __ldg: y may be x or the residual */
     const uint4 *x = (const uint4 *)norm.x + tile.vector;
     const uint4 *residual = (const uint4 *)norm.residual + tile.vector;
@@ -34,6 +38,12 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
             unsigned positive = 0;
             ff_vector<T>::unpack(raw[k], value);
             if (add) ff_vector<T>::unpack(raw_residual[k], more);
+            if (add == ADD_NORM) {
+#pragma unroll
+                for (int i = 0; i < lanes; i++)
+                    more[i] = ff_norm_affine(more[i], of_other.scale[i], of_other.shift[i]);
+                ff_vector<T>::unpack(ff_vector<T>::pack(more), more); /* as rounded */
+            }
 #pragma unroll
             for (int i = 0; i < lanes; i++) {
                 float z = ff_norm_affine(value[i], of.scale[i], of.shift[i]);
@@ -50,23 +60,23 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 extern "C" int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training) {
+    const ff_norm other = norm->residual_norm ? *norm->residual_norm : ff_norm{};
     return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         return ff_by_activation(norm->activation, [&](auto chosen) {
             constexpr int activation = decltype(chosen)::value;
             constexpr bool adds = activation <= FF_ACTIVATION_RELU; /* takes a residual */
+            constexpr int added = adds ? activation : (int)FF_ACTIVATION_NONE;
             ff_columns columns;
-            if (!ff_columns_map(queue, &norm->shape, ff_lanes<T>::count, &columns))
+            if (!ff_columns_map(queue, &norm->shape, ff_lanes<T>::count, &columns) ||
+                (norm->residual && !adds) || (norm->residual_norm && !norm->residual))
                 return FF_CUDA_INVALID_VALUE;
-            if (!norm->residual)
-                return FF_LAUNCH((apply_kernel<T, activation, false>), ff_columns_grid(&columns),
-                                 dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, *norm,
-                                 training);
-            if (!adds) return FF_CUDA_INVALID_VALUE;
-            return FF_LAUNCH(
-                (apply_kernel < T, adds ? activation : (int)FF_ACTIVATION_NONE, true >),
-                ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, queue->stream, columns,
-                *norm, training);
+            auto chosen_apply_kernel = norm->residual_norm ? apply_kernel<T, added, ADD_NORM>
+                                       : norm->residual    ? apply_kernel<T, added, ADD_RESIDUAL>
+                                                        : apply_kernel<T, activation, ADD_NOTHING>;
+            return FF_LAUNCH(chosen_apply_kernel, ff_columns_grid(&columns),
+                             dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, *norm, other,
+                             training);
         });
     });
 }

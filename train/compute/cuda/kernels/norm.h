@@ -35,7 +35,8 @@ int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a
- * residual), writes A. The backward pass also uses it to recompute an activation that was not kept.
+ * residual, of which residual_norm may be applied), writes A. The backward pass also uses it to
+ * recompute an activation that was not kept.
  */
 int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training);
 
@@ -50,9 +51,10 @@ int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bo
  *   no activation, or one from x alone          2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
- * and for dy2 another A if dresidual is written, else 2 A. With forward.ranks, the function is
- * called twice: for the first pass, which ends with what this rank sends, and, when all ranks have
- * sent, for the second pass (joined). The scratch may change between the calls. */
+ * and for dy2 another A if dresidual is written, else 2 A. With a pool the second pass also reads
+ * the pool's index, and writes its input's gradient instead of A. With forward.ranks, the function
+ * is called twice: for the first pass, which ends with what this rank sends, and, when all ranks
+ * have sent, for the second pass (joined). The scratch may change between the calls. */
 int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
                               void *scratch, bool joined);
 

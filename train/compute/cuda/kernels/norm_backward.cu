@@ -2,6 +2,7 @@
  * dx = a[c] * g + b[c] * x + o[c], with g = (dy + dy2) * activation'(.). */
 #include "train/compute/cuda/kernels/activation.cuh"
 #include "train/compute/cuda/kernels/norm_channels.cuh"
+#include "train/compute/cuda/kernels/pool_place.cuh"
 
 /* The source of the activation's derivative. */
 enum slope_source {
@@ -170,10 +171,43 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
         write_factors(norm, channel, own, factors);
 }
 
-template <typename T, int source>
+/* The max pool before the norm. */
+struct pool_before {
+    ff_pool_shape shape;
+    const uint8_t *index;
+};
+
+/* Writes a row's gradient to the pixels of its window as the pool's backward pass does: where the
+ * largest values are; 0 elsewhere, and to the pixels that the last windows leave over. */
+template <typename T>
+static __device__ __forceinline__ void
+pass_on(const ff_pool_shape &shape, const ff_columns &columns, size_t row,
+        const unsigned (&place)[2], uint4 rounded, uint4 *dx) {
+    enum { lanes = ff_lanes<T>::count, NOWHERE = 256 };
+    const ff_pool &pool = shape.pool;
+    const ff_pixel at = ff_pixel_of(row, shape.by_out_w, shape.by_out_h);
+    const int top = at.y * pool.stride, left = at.x * pool.stride;
+    const int bottom = at.y + 1 < pool.output.h ? top + pool.stride : pool.input.h;
+    const int right = at.x + 1 < pool.output.w ? left + pool.stride : pool.input.w;
+    float gradient[lanes], value[lanes];
+    ff_vector<T>::unpack(rounded, gradient);
+    for (int h = top; h < bottom; h++)
+        for (int w = left; w < right; w++) {
+            const bool inside = h < top + pool.stride && w < left + pool.stride;
+            const unsigned here =
+                inside ? (unsigned)((h - top) * pool.kernel_w + w - left) : (unsigned)NOWHERE;
+#pragma unroll
+            for (int i = 0; i < lanes; i++) /* a sum: -0 becomes 0 */
+                value[i] = 0.0f + (ff_place_at(place, i) == here ? gradient[i] : 0.0f);
+            dx[(((size_t)at.n * pool.input.h + h) * pool.input.w + w) * columns.vectors] =
+                ff_vector<T>::pack(value);
+        }
+}
+
+template <typename T, int source, bool pools>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
-    apply_kernel(ff_columns columns, ff_norm norm, backward_arrays arrays, const float *a_of,
-                 const float *b_of, const float *o_of) {
+    apply_kernel(ff_columns columns, ff_norm norm, backward_arrays arrays, pool_before pool,
+                 const float *a_of, const float *b_of, const float *o_of) {
     enum { lanes = ff_lanes<T>::count };
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
@@ -185,11 +219,14 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     ff_load_floats(o_of + tile.vector * lanes, o);
     for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
         loaded_row loaded[AHEAD];
+        unsigned place[AHEAD][2];
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            if (row + k * tile.stride < tile.end)
-                loaded[k] = load_row<source>(arrays, (row + k * tile.stride) * columns.vectors +
-                                                         tile.vector);
+        for (int k = 0; k < AHEAD; k++) {
+            if (row + k * tile.stride >= tile.end) continue;
+            const size_t at = (row + k * tile.stride) * columns.vectors + tile.vector;
+            loaded[k] = load_row<source>(arrays, at);
+            if (pools) ff_load_places<lanes>(pool.index + at * lanes, place[k]);
+        }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             if (row + k * tile.stride >= tile.end) continue;
@@ -197,8 +234,12 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
             gradient_of<T, source>(arrays, loaded[k], of, x, g);
 #pragma unroll
             for (int i = 0; i < lanes; i++) g[i] = a[i] * g[i] + (b[i] * x[i] + o[i]);
-            arrays.dx[(row + k * tile.stride) * columns.vectors + tile.vector] =
-                ff_vector<T>::pack(g);
+            const uint4 rounded = ff_vector<T>::pack(g);
+            if (pools)
+                pass_on<T>(pool.shape, columns, row + k * tile.stride, place[k], rounded,
+                           arrays.dx + tile.vector);
+            else
+                arrays.dx[(row + k * tile.stride) * columns.vectors + tile.vector] = rounded;
         }
     }
 }
@@ -219,6 +260,10 @@ static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, vo
                               forward->mask,
                               (uint4 *)norm->dresidual,
                               (uint4 *)norm->dx};
+    pool_before pool = {{}, norm->index};
+    if (norm->pool && (norm->dresidual || norm->dx == norm->dy || !ff_pool_tiles(norm->pool) ||
+                       !ff_pool_shape_make(norm->pool, &pool.shape)))
+        return FF_CUDA_INVALID_VALUE;
     const dim3 block = dim3(FF_COLUMN_THREADS);
     float *sums = (float *)scratch;
     float *factors = sums + (size_t)columns.parts * 2 * columns.channels;
@@ -240,11 +285,12 @@ static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, vo
     if (arrays.dresidual) { /* it already holds g */
         arrays.dy = arrays.dresidual;
         arrays.dy2 = NULL;
-        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&mapping), block, 0,
-                         queue->stream, mapping, *forward, arrays, a, b, o);
+        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE, false>), ff_columns_grid(&mapping), block, 0,
+                         queue->stream, mapping, *forward, arrays, pool, a, b, o);
     }
-    return FF_LAUNCH((apply_kernel<T, source>), ff_columns_grid(&mapping), block, 0, queue->stream,
-                     mapping, *forward, arrays, a, b, o);
+    return FF_LAUNCH((norm->pool ? apply_kernel<T, source, true> : apply_kernel<T, source, false>),
+                     ff_columns_grid(&mapping), block, 0, queue->stream, mapping, *forward, arrays,
+                     pool, a, b, o);
 }
 
 extern "C" int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
@@ -279,8 +325,9 @@ extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_queue *queue, const ff_
         ff_norm none = {};
         backward_arrays arrays = {(const uint4 *)x, NULL, (const uint4 *)g, NULL, NULL, NULL,
                                   (uint4 *)dx};
-        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&columns),
-                         dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, none, arrays, factors,
-                         factors + columns.channels, factors + 2 * columns.channels);
+        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE, false>), ff_columns_grid(&columns),
+                         dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, none, arrays,
+                         pool_before{}, factors, factors + columns.channels,
+                         factors + 2 * columns.channels);
     });
 }

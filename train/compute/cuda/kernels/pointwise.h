@@ -31,6 +31,11 @@ int ff_cuda_bias(const ff_cuda_queue *queue, const ff_tensor *shape, const void 
 /* dbias: [channels] f32 = sums of dy over the rows. */
 int ff_cuda_bias_gradient(const ff_cuda_queue *queue, const ff_tensor *shape, const void *dy,
                           float *dbias, void *scratch);
+/* ff_cuda_activation_backward and, of its rounded dx, ff_cuda_bias_gradient in one pass. dx NULL:
+ * dx is not written. */
+int ff_cuda_activation_bias_gradient(const ff_cuda_queue *queue, ff_activation activation,
+                                     const ff_tensor *shape, const void *from, const void *dy,
+                                     void *dx, float *dbias, void *scratch);
 
 /* Rule: ff_dropout in train/compute/arguments.h: the same masks as on the host. y may be x; the
  * backward pass is the same function applied to the gradient. */

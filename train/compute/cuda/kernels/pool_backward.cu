@@ -15,18 +15,6 @@ static __device__ __forceinline__ ff_range windows_at(int at, int kernel, int pa
     return range;
 }
 
-template <int lanes>
-static __device__ __forceinline__ void load_places(const uint8_t *from, unsigned (&packed)[2]) {
-    if (lanes == 8) {
-        uint2 both = *(const uint2 *)from;
-        packed[0] = both.x;
-        packed[1] = both.y;
-    } else {
-        packed[0] = *(const unsigned *)from;
-        packed[1] = 0;
-    }
-}
-
 template <typename T, bool max>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     backward_kernel(ff_columns columns, ff_pool_shape shape, const T *dy, const uint8_t *index,
@@ -52,7 +40,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
                 const size_t window = ((size_t)at.n * pool.output.h + p) * pool.output.w + q;
                 const size_t from = window * columns.vectors + tile.vector;
                 unsigned place[2];
-                if (max) load_places<lanes>(index + from * lanes, place);
+                if (max) ff_load_places<lanes>(index + from * lanes, place);
                 float gradient[lanes], share = shape.share;
                 if (adaptive) {
                     const ff_range h = ff_overlapping(p, pool.output.h, pool.input.h);
@@ -66,7 +54,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 #pragma unroll
                 for (int i = 0; i < lanes; i++) {
                     if (!max) sum[i] += gradient[i] * share;
-                    if (max && (place[i / 4] >> i % 4 * 8 & 255) == here) sum[i] += gradient[i];
+                    if (max && ff_place_at(place, i) == here) sum[i] += gradient[i];
                 }
             }
         ((uint4 *)dx)[row * columns.vectors + tile.vector] = ff_vector<T>::pack(sum);

@@ -63,4 +63,21 @@ static __device__ __forceinline__ ff_pixel ff_pixel_of(size_t row, ff_divider by
     return ff_pixel{(int)n, (int)y, (int)x};
 }
 
+/* The positions of the maxima of a vector of channels, a byte each; ff_place_at: one of them. */
+template <int lanes>
+static __device__ __forceinline__ void ff_load_places(const uint8_t *from, unsigned (&packed)[2]) {
+    if (lanes == 8) {
+        uint2 both = *(const uint2 *)from;
+        packed[0] = both.x;
+        packed[1] = both.y;
+    } else {
+        packed[0] = *(const unsigned *)from;
+        packed[1] = 0;
+    }
+}
+
+static __device__ __forceinline__ unsigned ff_place_at(const unsigned (&packed)[2], int lane) {
+    return packed[lane / 4] >> lane % 4 * 8 & 255;
+}
+
 #endif
