@@ -11,7 +11,8 @@
  * images of 4 to 15 channels and AVX-512, and for groups of several channels that are not a
  * multiple of the block.
  *
- * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
+ * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), and for the gradient
+ * of the weights of outputs of up to 4 pixels (onednn_patches.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
  * direct convolution otherwise. A fixed rule makes the choice, without timing, so that a run
  * repeats bit for bit. */
@@ -21,6 +22,7 @@
 
 #include "format/base/memory.h"
 #include "train/compute/cpu/onednn_dense.h"
+#include "train/compute/cpu/onednn_patches.h"
 #include "train/compute/cpu/onednn_version.h"
 
 #include <assert.h>
@@ -47,6 +49,7 @@ typedef struct conv {
     ff_dnnl_md source, destination, bias, held, torch;
     ff_dnnl_md blocked; /* images in blocks, if the pass has no kernel for planes; else NULL */
     pass passes[FF_DNNL_PASSES];
+    bool patches; /* the gradient of the weights is onednn_patches.c's */
 } conv;
 
 #define TRY_DNNL(call)                                                                             \
@@ -62,6 +65,10 @@ static dnnl_format_tag_t tag_of(const ff_tensor *t) {
     return dnnl_nchw;
 }
 
+static dnnl_format_tag_t weights_tag_of(const ff_tensor *input) {
+    return input->block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o;
+}
+
 /* Whether the library has only its reference loops for this convolution, which are hundreds of
  * times slower than a kernel. */
 static bool is_slow(dnnl_primitive_desc_t pd) {
@@ -70,12 +77,12 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
            name && strncmp(name, "ref", 3) == 0;
 }
 
-static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
+static bool wants_winograd(const ff_conv_shape *s) {
     if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
     int least = s->input.c < s->output.c ? s->input.c : s->output.c;
     int side = s->output.h < s->output.w ? s->output.h : s->output.w;
     if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
-    return least >= (which == FF_DNNL_BACKWARD_WEIGHTS ? 64 : 32);
+    return least >= 32;
 }
 
 static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
@@ -155,7 +162,7 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(&c->common.base.shape, which))
+    if (wants_winograd(&c->common.base.shape))
         status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
     if (status != dnnl_success)
         status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
@@ -177,6 +184,21 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     return status;
 }
 
+/* Plans the gradient of the weights, after the forward pass has decided how they are held. */
+static dnnl_status_t plan_weights(conv *c, int dims, const dnnl_dims_t weights, ff_dnnl_md any) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    if (ff_patches_fit(c->common.self, s)) {
+        ff_dnnl_md blocks = NULL;
+        TRY_DNNL(ff_dnnl_md_create(&blocks, dims, weights, weights_tag_of(&s->input)));
+        c->patches = dnnl_memory_desc_equal(c->held, blocks);
+        ff_dnnl_md_destroy(&blocks);
+    }
+    if (!c->patches) return plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    const size_t bytes = ff_patches_scratch_bytes(s);
+    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
+    return dnnl_success;
+}
+
 static dnnl_status_t plan(conv *c, const conv *sibling) {
     const ff_conv_shape *s = &c->common.base.shape;
     const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
@@ -195,8 +217,7 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     TRY_DNNL(ff_dnnl_md_create(&c->torch, dims, weights, groups > 1 ? dnnl_goihw : dnnl_oihw));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
     if (sibling && sibling->common.dense)
-        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights,
-                                   s->input.block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
+        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights, weights_tag_of(&s->input)));
     else if (sibling)
         TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
     TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
@@ -204,7 +225,7 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     if (status == dnnl_success && s->input_gradient)
         status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
     if (status == dnnl_success && s->training && !s->frozen)
-        status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+        status = plan_weights(c, dims, weights, any);
     ff_dnnl_md_destroy(&any);
     if (status == dnnl_success)
         c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
@@ -369,34 +390,17 @@ void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
-/* The gradient of the bias alone: the sum over samples and pixels. */
-static void sum_pixels(int threads, const ff_tensor *t, const float *dy, float *dbias) {
-    const size_t pixels = (size_t)t->h * t->w, block = (size_t)t->block;
-    const size_t plane = pixels * block;
-    const int blocks = ff_tensor_blocks(t);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int b = 0; b < blocks; b++) {
-        double sums[16] = {0};
-        for (int n = 0; n < t->n; n++) {
-            const float *from = dy + ((size_t)n * blocks + b) * plane;
-            for (size_t k = 0; k < pixels; k++)
-                for (size_t c = 0; c < block; c++) sums[c] += (double)from[k * block + c];
-        }
-        for (size_t c = 0; c < block; c++) dbias[(size_t)b * block + c] = (float)sums[c];
-    }
-}
-
 void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
                                      const void *dy, void *dw, float *dbias, void *scratch) {
     conv *c = (conv *)base;
-    if (!dw) {
-        if (dbias) sum_pixels(compute->threads, &base->shape.output, dy, dbias);
-        return;
-    }
+    if (dbias && (!dw || c->patches))
+        ff_dense_sum_pixels(compute->threads, &base->shape.output, dy, dbias);
+    if (!dw) return;
     omp_set_num_threads(compute->threads);
-    dnnl_status_t status = c->common.dense
-                               ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
-                               : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+    dnnl_status_t status =
+        c->common.dense ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
+        : c->patches    ? ff_patches_backward_weights(base, x, dy, dw, scratch)
+                        : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 

@@ -28,6 +28,9 @@ dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const float *dy, const
                                      float *dx, float *scratch);
 dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const float *x, const float *dy,
                                         float *dw, float *dbias, float *scratch);
+/* The gradient of the bias of any convolution with the blocked output t: the sum of dy over samples
+ * and pixels. */
+void ff_dense_sum_pixels(int threads, const ff_tensor *t, const float *dy, float *dbias);
 
 #endif
 #endif
