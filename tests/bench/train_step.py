@@ -7,8 +7,8 @@ if others used more than 0.3 processors in a second before it, in its rounds, or
 
 PyTorch is PyPI's newest, in an environment of its own (environments.py). torch.compile needs g++; its kernels are kept there.
 
-usage: train_step.py [--quick] [--precision LIST] [--settings TEXT] [--rounds N] [--threads N] [--cpu-time] [--patience SECONDS]
-    [--json FILE] [CASE...]
+usage: train_step.py [--quick] [--priority] [--precision LIST] [--settings TEXT] [--rounds N] [--threads N] [--cpu-time]
+    [--patience SECONDS] [--json FILE] [CASE...]
 """
 import argparse
 import itertools
@@ -66,6 +66,8 @@ class Bench:
         for name, command in commands.items():
             try:
                 side = rounds.Side(command, steps, cache, 2, self.read, self.options.patience)
+                if self.options.priority:
+                    side.prioritize()
                 side.first = side.round()
                 sides[name] = side
             except rounds.Ended as error:
@@ -141,6 +143,7 @@ def main():
     parser.add_argument("--peer", help="the Python of an environment with PyTorch; default: made in the build folder")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--quick", action="store_true", help="2 rounds, disturbed or not")
+    parser.add_argument("--priority", action="store_true", help="real-time priority for the rounds, for a busy machine; needs root")
     parser.add_argument("--precision", default="f32,bf16", help="ours: a list for bench_train_step")
     parser.add_argument("--settings", default="", help="PyTorch's settings that contain this text, for example f32 or compile")
     parser.add_argument("--rounds", type=int)

@@ -17,5 +17,10 @@ void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, 
                                  const void *x, void *y);
 void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
                                   const void *seen, const void *dy, void *dx);
+/* The gradient of the input of a convolution with a group for each channel; w is held as
+ * [block][kernel][kernel][lane] (Goihw16g). */
+bool ff_fused_depthwise_fits(const ff_conv_shape *shape);
+void ff_fused_depthwise_backward_data(ff_compute *compute, const ff_conv_shape *shape,
+                                      const float *dy, const float *w, float *dx);
 
 #endif

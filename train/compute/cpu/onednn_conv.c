@@ -14,13 +14,15 @@
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), and for the gradient
  * of the weights of outputs of up to 4 pixels (onednn_patches.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
- * direct convolution otherwise. A fixed rule makes the choice, without timing, so that a run
- * repeats bit for bit. */
+ * direct convolution otherwise; own loops for the gradient of a depthwise convolution's input
+ * (fused_depthwise.c), for which the library's kernel is slow on short rows. A fixed rule makes the
+ * choice, without timing, so that a run repeats bit for bit. */
 #include "train/compute/cpu/onednn.h"
 
 #ifdef FF_HAVE_DNNL
 
 #include "format/base/memory.h"
+#include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/onednn_dense.h"
 #include "train/compute/cpu/onednn_patches.h"
 #include "train/compute/cpu/onednn_version.h"
@@ -49,7 +51,6 @@ typedef struct conv {
     ff_dnnl_md source, destination, bias, held, torch;
     ff_dnnl_md blocked; /* images in blocks, if the pass has no kernel for planes; else NULL */
     pass passes[FF_DNNL_PASSES];
-    bool patches; /* the gradient of the weights is onednn_patches.c's */
 } conv;
 
 #define TRY_DNNL(call)                                                                             \
@@ -184,16 +185,27 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     return status;
 }
 
-/* Plans the gradient of the weights, after the forward pass has decided how they are held. */
-static dnnl_status_t plan_weights(conv *c, int dims, const dnnl_dims_t weights, ff_dnnl_md any) {
+/* Whether weights are held in that order. */
+static bool holds(const conv *c, int dims, const dnnl_dims_t weights, dnnl_format_tag_t tag) {
+    ff_dnnl_md order = NULL;
+    if (ff_dnnl_md_create(&order, dims, weights, tag) != dnnl_success) return false;
+    const bool same = dnnl_memory_desc_equal(c->held, order);
+    ff_dnnl_md_destroy(&order);
+    return same;
+}
+
+/* Plans the gradients, after the forward pass has decided how weights are held. */
+static dnnl_status_t plan_gradients(conv *c, int dims, const dnnl_dims_t weights, ff_dnnl_md any) {
     const ff_conv_shape *s = &c->common.base.shape;
-    if (ff_patches_fit(c->common.self, s)) {
-        ff_dnnl_md blocks = NULL;
-        TRY_DNNL(ff_dnnl_md_create(&blocks, dims, weights, weights_tag_of(&s->input)));
-        c->patches = dnnl_memory_desc_equal(c->held, blocks);
-        ff_dnnl_md_destroy(&blocks);
-    }
-    if (!c->patches) return plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    c->common.depthwise =
+        ff_fused_depthwise_fits(s) &&
+        holds(c, dims, weights, s->input.block == 16 ? dnnl_Goihw16g : dnnl_Goihw8g);
+    c->common.patches =
+        ff_patches_fit(c->common.self, s) && holds(c, dims, weights, weights_tag_of(&s->input));
+    if (s->input_gradient && !c->common.depthwise)
+        TRY_DNNL(plan_pass(c, FF_DNNL_BACKWARD_DATA, any));
+    if (!s->training || s->frozen) return dnnl_success;
+    if (!c->common.patches) return plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
     const size_t bytes = ff_patches_scratch_bytes(s);
     if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
     return dnnl_success;
@@ -222,10 +234,7 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
         TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
     TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
-    if (status == dnnl_success && s->input_gradient)
-        status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
-    if (status == dnnl_success && s->training && !s->frozen)
-        status = plan_weights(c, dims, weights, any);
+    if (status == dnnl_success) status = plan_gradients(c, dims, weights, any);
     ff_dnnl_md_destroy(&any);
     if (status == dnnl_success)
         c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
@@ -383,6 +392,10 @@ void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, c
 void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
                                   void *dx, void *scratch) {
     conv *c = (conv *)base;
+    if (c->common.depthwise) {
+        ff_fused_depthwise_backward_data(compute, &base->shape, dy, w, dx);
+        return;
+    }
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_data(base, dy, w, dx, scratch)
@@ -393,14 +406,14 @@ void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void
 void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
                                      const void *dy, void *dw, float *dbias, void *scratch) {
     conv *c = (conv *)base;
-    if (dbias && (!dw || c->patches))
+    if (dbias && (!dw || c->common.patches))
         ff_dense_sum_pixels(compute->threads, &base->shape.output, dy, dbias);
     if (!dw) return;
     omp_set_num_threads(compute->threads);
     dnnl_status_t status =
-        c->common.dense ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
-        : c->patches    ? ff_patches_backward_weights(base, x, dy, dw, scratch)
-                        : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+        c->common.dense     ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
+        : c->common.patches ? ff_patches_backward_weights(base, x, dy, dw, scratch)
+                            : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
