@@ -80,7 +80,8 @@ tap.ok(row[1:5] == ["10.0 (11.0)", "5.0 (6.0)", "18.0 (19.0) f32 compile channel
 tap.ok(row[5:8] == ["1.80", "1.80", "1.67"], "ratios: f32 to f32, and of the fastest of either side", row)
 tap.ok("bf16 compile channels-last" not in record["best_ms"], "a setting that takes over 1.5 times its fastest is left out", record)
 reasons = {"f32 compile contiguous": "InvalidCxxCompiler: No working C++ compiler found",
-           "bf16 compile contiguous": "InvalidCxxCompiler: No working C++ compiler found", "bf16 eager contiguous": "took more than 5 seconds"}
+           "bf16 compile contiguous": "InvalidCxxCompiler: No working C++ compiler found",
+           "bf16 eager contiguous": "took more than 5 seconds"}
 tap.ok(record["failed"] == reasons and all(f"- smallnet-28x1, {name}: {why}" in text for name, why in reasons.items()),
        "settings that fail at first, in a round, or by time are reported with the reason and do not count", text)
 tap.ok(row[9] == "0.10", "others that use 0.1 processors do not disturb", row)
