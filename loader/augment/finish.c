@@ -193,7 +193,7 @@ static void change_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, u
     ff_changes changes;
     ff_changes_at(&changes, &finish->change, seed, epoch, index, height, width);
     const uint8_t *changed = ff_change_apply(&changes, images, shows->channels, height, width);
-    shows->apply(shows, &as_it_is, changed, height, width, row, NULL);
+    shows->apply(shows, &as_it_is, changed, height, width, row);
 }
 
 /* The image of u8 of a row of f32. */

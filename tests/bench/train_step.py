@@ -1,169 +1,182 @@
 #!/usr/bin/python3
-"""Training steps (forward, loss, backward, SGD update) of fftrain's nets compared with PyTorch's: the same net, batch and threads,
-f32, in one run, in alternating rounds. PyTorch runs contiguous and channels-last; the ratio is against its faster one.
+"""Training steps (forward, loss, backward, SGD update) of fftrain's nets beside PyTorch's fastest: the same net, batch and threads, in one
+run, in alternating rounds. PyTorch runs in f32 and bf16, eager and compiled, contiguous and channels-last; a setting that takes over 1.5
+times the fastest of its precision in its first round is left out, and one that fails is reported. Ours runs in each precision of
+--precision; one that this build or processor lacks is "not in this build"; the ratio is of the fastest of either side. A row is disturbed
+if others used more than 0.3 processors in a second before it, in its rounds, or in a second after it.
 
-usage: train_step.py [--program BENCH_PROGRAM] [--rounds N] [--threads N] [--cpu-time] [--json FILE] [CASE...]
+PyTorch is PyPI's newest, in an environment of its own (environments.py). torch.compile needs g++; its kernels are kept there.
+
+usage: train_step.py [--quick] [--priority] [--precision LIST] [--settings TEXT] [--rounds N] [--threads N] [--cpu-time]
+    [--patience SECONDS] [--json FILE] [CASE...]
 """
 import argparse
+import itertools
 import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 
-try:
-    import torch
-    from torch import nn
-    import torchvision
-except ImportError as error:
-    print(f"train_step: skipped: {error}; Debian packages python3-torch, python3-torchvision")
-    sys.exit(0)
+import environments
+import rounds
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+PRECISIONS = ("f32", "bf16")
+SETTINGS = [" ".join(words) for words in itertools.product(PRECISIONS, ("eager", "compile"), ("contiguous", "channels-last"))]
+SLOW = 1.5  # times the fastest of the first round
+USAGE, NOT_BUILT = 2, "not in this build"  # the program's exit code for a precision that it refuses
+MANY = 8    # rounds
 
-def smallnet(channels):
-    """The same net as train/net/models/smallnet.c."""
-    def stage(inputs, outputs):
-        return [nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.MaxPool2d(2),
-                nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*stage(channels, 16), *stage(16, 32), *stage(32, 64),
-                         nn.Conv2d(64, 128, 3, bias=False), nn.BatchNorm2d(128),
-                         nn.ReLU(inplace=True),
-                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
-
-
-def resnet(stem, name="resnet18"):
-    net = getattr(torchvision.models, name)(num_classes=10)
-    if stem == "cifar":
-        net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
-        net.maxpool = nn.Identity()
-    return net
-
-
-def vgg(name):
-    """The net with the head for small images."""
-    features = getattr(torchvision.models, name)(init_weights=False).features
-    return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-
-
-def mobilenet(stem):
-    net = torchvision.models.mobilenet_v2(num_classes=10, dropout=0)
-    if stem == "cifar":
-        net.features[0][0].stride = net.features[2].conv[1][0].stride = (1, 1)
-    return net
-
-
-# name: (our arguments NAME STEM CHANNELS SIDE, batch, PyTorch's net, steps per round, goal)
+# name: (our arguments NAME STEM CHANNELS SIDE BATCH, steps per round, goal)
 CASES = {
-    "smallnet-28x1": (["smallnet", "auto", 1, 28], 256, lambda: smallnet(1), 12, 2.0),
-    "smallnet-32x3": (["smallnet", "auto", 3, 32], 256, lambda: smallnet(3), 10, 2.0),
-    "resnet18-cifar-64": (["resnet18", "cifar", 3, 32], 64, lambda: resnet("cifar"), 2, 1.5),
-    "resnet18-cifar-128": (["resnet18", "cifar", 3, 32], 128, lambda: resnet("cifar"), 1, 1.5),
-    "resnet18-imagenet-64": (["resnet18", "imagenet", 3, 32], 64, lambda: resnet("imagenet"),
-                             10, 1.5),
-    "resnet18-imagenet-128": (["resnet18", "imagenet", 3, 32], 128, lambda: resnet("imagenet"),
-                              6, 1.5),
-    "resnet50-cifar-32": (["resnet50", "cifar", 3, 32], 32, lambda: resnet("cifar", "resnet50"), 1, 1.3),
-    "vgg11-cifar-64": (["vgg11", "cifar", 3, 32], 64, lambda: vgg("vgg11"), 3, 1.3),
-    "vgg11_bn-cifar-64": (["vgg11_bn", "cifar", 3, 32], 64, lambda: vgg("vgg11_bn"), 3, 1.3),
-    "mobilenet_v2-cifar-64": (["mobilenet_v2", "cifar", 3, 32], 64, lambda: mobilenet("cifar"), 2, 1.3),
-    "mobilenet_v2-imagenet-16": (["mobilenet_v2", "imagenet", 3, 128], 16, lambda: mobilenet("imagenet"), 2, 1.3),
+    "smallnet-28x1": ("smallnet auto 1 28 256", 12, 2.0),
+    "smallnet-32x3": ("smallnet auto 3 32 256", 10, 2.0),
+    "resnet18-cifar-64": ("resnet18 cifar 3 32 64", 2, 1.5),
+    "resnet18-cifar-128": ("resnet18 cifar 3 32 128", 1, 1.5),
+    "resnet18-imagenet-64": ("resnet18 imagenet 3 32 64", 10, 1.5),
+    "resnet18-imagenet-128": ("resnet18 imagenet 3 32 128", 6, 1.5),
+    "resnet50-cifar-32": ("resnet50 cifar 3 32 32", 1, 1.3),
+    "vgg11-cifar-64": ("vgg11 cifar 3 32 64", 3, 1.3),
+    "vgg11_bn-cifar-64": ("vgg11_bn cifar 3 32 64", 3, 1.3),
+    "mobilenet_v2-cifar-64": ("mobilenet_v2 cifar 3 32 64", 2, 1.3),
+    "mobilenet_v2-imagenet-16": ("mobilenet_v2 imagenet 3 128 16", 2, 1.3),
 }
 
 
-CPU_TIME = "--cpu-time" in sys.argv
-clock = time.process_time if CPU_TIME else time.perf_counter
+class Bench:
+    def __init__(self, options, python):
+        self.options, self.python = options, python
+        self.ours = options.precision.split(",")
+        self.failed = {}  # of this case: {name: reason}
+
+    def read(self, line):
+        """(best, median) milliseconds."""
+        best, median, processor, _ = map(float, line.split())
+        return (processor, processor) if self.options.cpu_time else (best, median)
+
+    def start(self, arguments, steps):
+        """{name: side} of what runs, each with its first round done."""
+        arguments = [*arguments.split(), str(self.options.threads)]
+        commands = {"ffpack " + name: [self.options.program, *arguments, name] for name in self.ours}
+        for name in filter(lambda name: self.options.settings in name, SETTINGS):
+            commands[name] = [self.python, os.path.join(HERE, "train_step_peer.py"), *arguments, *name.split()]
+        cache = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(environments.PLACE, "kernels"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        sides = {}
+        for name, command in commands.items():
+            try:
+                side = rounds.Side(command, steps, cache, 2, self.read, self.options.patience)
+                if self.options.priority:
+                    side.prioritize()
+                side.first = side.round()
+                sides[name] = side
+            except rounds.Ended as error:
+                refused = name not in SETTINGS and error.code == USAGE
+                self.failed[name] = NOT_BUILT if refused else str(error)
+        for kind in PRECISIONS:
+            theirs = [name for name in sides if name in SETTINGS and name.startswith(kind)]
+            least = min((sides[name].first[0] for name in theirs), default=0)
+            for name in theirs:
+                if sides[name].first[0] > SLOW * least:
+                    sides.pop(name).close()
+        return sides
+
+    def alternate(self, sides):
+        """rounds.alternate; a side that fails in its rounds is left out."""
+        while True:
+            try:
+                return rounds.alternate(sides, self.options.rounds, 1 if self.options.quick else rounds.TRIES)
+            except rounds.Ended as error:
+                name = next(name for name, side in sides.items() if side.process.returncode is not None)
+                self.failed[name] = str(error)
+                del sides[name]
+
+    def case(self, name):
+        """What --json has of a case."""
+        arguments, steps, goal = CASES[name]
+        self.failed = {}
+        _, before = rounds.others_during({}, lambda: time.sleep(1))
+        sides = self.start(arguments, steps)
+        try:
+            answers, others = self.alternate(sides)
+        finally:
+            for side in sides.values():
+                side.close()
+        _, after = rounds.others_during({}, lambda: time.sleep(1))
+        return {"case": name, "goal": goal, "failed": self.failed, "others": {"before": before, "during": others, "after": after},
+                "best_ms": {side: min(answer[0] for answer in each) for side, each in answers.items()},
+                "median_ms": {side: statistics.median(answer[1] for answer in each) for side, each in answers.items()}}
 
 
-class Ours:
-    def __init__(self, program, arguments, batch, threads):
-        command = [program] + [str(a) for a in arguments] + [str(batch), str(threads)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-
-    def steps(self, count):
-        self.process.stdin.write(f"{count}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline().split()
-        if len(line) != 4:
-            sys.exit("train_step: the benchmark program ended")
-        return [float(line[2 if CPU_TIME else 0]), float(line[1])]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def fastest(times, names):
+    """The fastest of the names that have a time, or None."""
+    return min((name for name in names if name in times), key=times.get, default=None)
 
 
-class Theirs:
-    def __init__(self, make, arguments, batch, memory_format):
-        channels, side = arguments[2], arguments[3]
-        torch.manual_seed(1)
-        self.net = make().to(memory_format=memory_format).train()
-        self.x = torch.randn(batch, channels, side, side).contiguous(memory_format=memory_format)
-        self.y = torch.arange(batch) % 10
-        self.loss = nn.CrossEntropyLoss()
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-3, momentum=0.9,
-                                         weight_decay=5e-4)
+def cell(record, side):
+    if side in record["best_ms"]:
+        return f"{record['best_ms'][side]:.1f} ({record['median_ms'][side]:.1f})"
+    return NOT_BUILT if record["failed"].get(side) == NOT_BUILT else "failed"
 
-    def steps(self, count):
-        times = []
-        for _ in range(count):
-            start = clock()
-            self.optimizer.zero_grad(set_to_none=True)
-            self.loss(self.net(self.x), self.y).backward()
-            self.optimizer.step()
-            times.append((clock() - start) * 1e3)
-        return [min(times), statistics.median(times)]
 
-    def close(self):
-        pass
+def ratio_of(times, ours, theirs):
+    return f"{times[theirs] / times[ours]:.2f}" if ours and theirs else "-"
+
+
+def row(record, ours):
+    """A line of the table: each of our precisions, PyTorch's fastest in f32 and of all, and the ratio of both."""
+    best, median = record["best_ms"], record["median_ms"]
+    own = fastest(best, ours)
+    f32, all_ = (fastest(best, [name for name in SETTINGS if name.startswith(kind)]) for kind in ("f32", ""))
+    cells = [cell(record, name) for name in ours]
+    for theirs in (f32, all_):
+        cells.append(f"{cell(record, theirs)} {theirs}" if theirs else "failed")
+    same = ratio_of(best, "ffpack f32" if "ffpack f32" in best else None, f32)
+    others = max(record["others"].values())
+    return "| " + " | ".join([record["case"], *cells, same, ratio_of(best, own, all_), ratio_of(median, own, all_), f"{record['goal']}",
+                              f"{max(others, 0):.2f}" + (" disturbed" if others > rounds.DISTURBED else "")]) + " |"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default=os.path.join(os.environ.get("BUILD", "build"),
-                                                          "tests", "bench_train_step"))
-    parser.add_argument("cases", nargs="*")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--program", default=os.path.join(os.environ.get("BUILD", "build"), "tests", "bench_train_step"))
+    parser.add_argument("--peer", help="the Python of an environment with PyTorch; default: made in the build folder")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--quick", action="store_true", help="2 rounds, disturbed or not")
+    parser.add_argument("--priority", action="store_true", help="real-time priority for the rounds, for a busy machine; needs root")
+    parser.add_argument("--precision", default="f32,bf16", help="ours: a list for bench_train_step")
+    parser.add_argument("--settings", default="", help="PyTorch's settings that contain this text, for example f32 or compile")
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu-time", action="store_true",
-                        help="processor time instead of wall time: with --threads 1, for a busy machine")
+    parser.add_argument("--cpu-time", action="store_true", help="processor time instead of wall time: with --threads 1, for a busy machine")
+    parser.add_argument("--patience", type=float, default=300, help="seconds for the first steps of a setting, its compilation included")
     parser.add_argument("--json")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.backends.mkldnn.flags(enabled=True)
+    options.rounds = options.rounds or (2 if options.quick else MANY)
     unknown = [name for name in options.cases if name not in CASES]
     if unknown:
         parser.error(f"no case {unknown[0]}; there are: {', '.join(CASES)}")
-    print(f"training step, f32, {options.threads} threads, PyTorch {torch.__version__}; "
-          f"ms a step, best (median) of {options.rounds} alternating rounds")
-    head = ("case", "ffpack", "PyTorch contiguous", "channels-last", "ratio", "median ratio", "goal")
-    print("{:22} {:>17} {:>19} {:>17} {:>7} {:>13} {:>6}".format(*head))
+    python, reason = (options.peer, None) if options.peer else environments.python_of("torch")
+    if reason:
+        print(f"train_step: skipped: no environment with PyPI's PyTorch: {reason}")
+        return
+    version = subprocess.run([python, os.path.join(HERE, "train_step_peer.py"), "--version"], check=True, capture_output=True, text=True)
+    bench = Bench(options, python)
+    ours = ["ffpack " + name for name in bench.ours]
+    print(f"Training step, {options.threads} threads, PyTorch {version.stdout.strip()}; "
+          f"ms a step, best (median) of {options.rounds} alternating rounds\n")
+    print("| case | " + " | ".join(ours) + " | PyTorch's fastest in f32 | PyTorch's fastest | ratio, f32 | ratio | of the medians | goal | "
+          "others' processors |\n" + "|---" * (len(ours) + 8) + "|")
     records = []
     for name in options.cases or CASES:
-        arguments, batch, make, steps, goal = CASES[name]
-        runners = [Ours(options.program, arguments, batch, options.threads),
-                   Theirs(make, arguments, batch, torch.contiguous_format),
-                   Theirs(make, arguments, batch, torch.channels_last)]
-        for runner in runners:
-            runner.steps(2)
-        results = [[], [], []]
-        for _ in range(options.rounds):
-            for runner, result in zip(runners, results):
-                result.append(runner.steps(steps))
-        for runner in runners:
-            runner.close()
-        best = [min(r[0] for r in result) for result in results]
-        median = [statistics.median(r[1] for r in result) for result in results]
-        ratio, median_ratio = min(best[1:]) / best[0], min(median[1:]) / median[0]
-        cells = [f"{b:.1f} ({m:.1f})" for b, m in zip(best, median)]
-        print("{:22} {:>17} {:>19} {:>17} {:>6.2f}x {:>12.2f}x {:>5.1f}x".format(
-            name, *cells, ratio, median_ratio, goal), flush=True)
-        records.append({"case": name, "best_ms": best, "median_ms": median, "ratio": ratio,
-                        "median_ratio": median_ratio, "goal": goal})
+        records.append(bench.case(name))
+        print(row(records[-1], ours), flush=True)
+    failed = [f"- {record['case']}, {side}: {why}" for record in records for side, why in record["failed"].items() if why != NOT_BUILT]
+    print("\n".join(["", "Without a time:", *failed]) if failed else "", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(records, file, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

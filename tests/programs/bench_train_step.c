@@ -1,5 +1,5 @@
-/* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [COMPUTE
- * [PRECISION]]`. Reads lines from stdin: a number of steps to run; answers each with "best_ms
+/* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [PRECISION
+ * [COMPUTE]]`. Reads lines from stdin: a number of steps to run; answers each with "best_ms
  * median_ms best_cpu_ms loss" of these steps (cpu: processor time of all threads, for busy
  * machines), so that tests/bench/train_step.py can alternate it with PyTorch. */
 #include "format/base/memory.h"
@@ -31,10 +31,10 @@ static int fail(const ff_error *error) {
 int main(int argc, char **argv) {
     ff_error error = {0};
     if (argc < 7) {
-        fprintf(stderr,
-                "usage: %s NAME auto|cifar|imagenet CHANNELS SIDE BATCH THREADS [COMPUTE|auto "
-                "[PRECISION]]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s NAME auto|cifar|imagenet CHANNELS SIDE BATCH THREADS [PRECISION [COMPUTE]]\n",
+            argv[0]);
         return 2;
     }
     ff_model_options options = {
@@ -50,11 +50,11 @@ int main(int argc, char **argv) {
         .threads = atoi(argv[6]),
         .seed = 1,
         .dropout = -1,
-        .compute = argc > 7 && strcmp(argv[7], "auto") != 0 ? argv[7] : NULL,
+        .compute = argc > 8 ? argv[8] : NULL,
     };
-    if (argc > 8 && ff_precision_read(argv[8], &options.precision, &error) != FF_OK)
-        return fail(&error);
     ff_model *model;
+    if (argc > 7 && ff_precision_read(argv[7], &options.precision, &error) != FF_OK)
+        return fail(&error);
     if (ff_model_create(&model, &options, &error) != FF_OK) return fail(&error);
     size_t count = (size_t)options.batch * (size_t)options.channels * (size_t)options.height *
                    (size_t)options.width;

@@ -199,6 +199,11 @@ static void conv_matches(void **state) {
         {2, 64, 2, 2, 128, 3, 2, 1, false, false, false, 1},
         {2, 64, 1, 4, 64, 3, 1, 1, false, false, false, 1},
         {2, 64, 4, 1, 64, 3, 1, 1, false, false, false, 1},
+        {3, 32, 8, 9, 40, 3, 1, 1, false, false, false, 1},
+        /* outputs of few pixels */
+        {5, 64, 4, 4, 128, 3, 1, 0, true, false, false, 1},
+        {3, 40, 4, 3, 24, 3, 2, 1, true, false, false, 1},
+        {2, 17, 5, 8, 72, 5, 1, 0, false, false, false, 1},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
 }

@@ -41,4 +41,10 @@ void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *
 void ff_fused_narrow(ff_activation activation, bool backward, size_t count, const uint16_t *x,
                      const uint16_t *more, uint16_t *y);
 
+/* The gradient of the input of a convolution with a group for each channel; w is held as
+ * [block][kernel][kernel][lane] (Goihw16g). */
+bool ff_fused_depthwise_fits(const ff_conv_shape *shape);
+void ff_fused_depthwise_backward_data(ff_compute *compute, const ff_conv_shape *shape,
+                                      const float *dy, const float *w, float *dx);
+
 #endif

@@ -23,7 +23,9 @@ typedef struct ff_onednn {
 typedef struct ff_onednn_conv {
     ff_conv base;
     ff_onednn *self;
-    bool dense; /* from onednn_dense.c; else from onednn_conv.c */
+    bool dense;     /* from onednn_dense.c; else from onednn_conv.c */
+    bool patches;   /* the gradient of the weights is onednn_patches.c's */
+    bool depthwise; /* the gradient of the input is fused_depthwise.c's */
 } ff_onednn_conv;
 
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,

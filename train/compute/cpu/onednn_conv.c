@@ -11,10 +11,13 @@
  * images of 4 to 15 channels and AVX-512, and for groups of several channels that are not a
  * multiple of the block.
  *
- * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
+ * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), and for the gradient
+ * of the weights of outputs of up to 4 pixels (onednn_patches.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
- * direct convolution otherwise, and always in bf16, for which the library has no Winograd. A fixed
- * rule makes the choice, without timing, so that a run repeats bit for bit.
+ * direct convolution otherwise, and always in bf16, for which the library has no Winograd; own
+ * loops for the gradient of a depthwise convolution's input in f32 (fused_depthwise.c), for which
+ * the library's kernel is slow on short rows. A fixed rule makes the choice, without timing, so
+ * that a run repeats bit for bit.
  *
  * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
  * the gradient of the bias is f32. */
@@ -23,8 +26,10 @@
 #ifdef FF_HAVE_DNNL
 
 #include "format/base/memory.h"
+#include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/onednn_dense.h"
 #include "train/compute/cpu/onednn_order.h"
+#include "train/compute/cpu/onednn_patches.h"
 #include "train/compute/cpu/onednn_version.h"
 
 #include <assert.h>
@@ -67,6 +72,10 @@ static dnnl_format_tag_t tag_of(const ff_tensor *t) {
     return dnnl_nchw;
 }
 
+static dnnl_format_tag_t weights_tag_of(const ff_tensor *input) {
+    return input->block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o;
+}
+
 /* Whether the library has only its reference loops for this convolution, which are hundreds of
  * times slower than a kernel. */
 static bool is_slow(dnnl_primitive_desc_t pd) {
@@ -75,14 +84,14 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
            name && strncmp(name, "ref", 3) == 0;
 }
 
-static bool wants_winograd(const conv *c, ff_dnnl_pass which) {
+static bool wants_winograd(const conv *c) {
     const ff_conv_shape *s = &c->common.base.shape;
     if (c->common.self->type != dnnl_f32) return false;
     if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
     int least = s->input.c < s->output.c ? s->input.c : s->output.c;
     int side = s->output.h < s->output.w ? s->output.h : s->output.w;
     if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
-    return least >= (which == FF_DNNL_BACKWARD_WEIGHTS ? 64 : 32);
+    return least >= 32;
 }
 
 static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
@@ -163,8 +172,7 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(c, which))
-        status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
+    if (wants_winograd(c)) status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
     if (status != dnnl_success)
         status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
     if (c->blocked && (status != dnnl_success || is_slow(pd))) {
@@ -183,6 +191,33 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     ff_dnnl_md_destroy(&scratchpad);
     dnnl_primitive_desc_destroy(pd);
     return status;
+}
+
+/* Whether weights are held in that order. */
+static bool holds(const conv *c, int dims, const dnnl_dims_t weights, dnnl_format_tag_t tag) {
+    ff_dnnl_md order = NULL;
+    if (ff_dnnl_md_create(&order, dims, weights, dnnl_f32, tag) != dnnl_success) return false;
+    const bool same = dnnl_memory_desc_equal(c->held, order);
+    ff_dnnl_md_destroy(&order);
+    return same;
+}
+
+/* Plans the gradients, after the forward pass has decided how weights are held. */
+static dnnl_status_t plan_gradients(conv *c, int dims, const dnnl_dims_t weights, ff_dnnl_md any) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    const bool narrow = c->common.self->type != dnnl_f32; /* own loops are for f32 */
+    c->common.depthwise =
+        !narrow && ff_fused_depthwise_fits(s) &&
+        holds(c, dims, weights, s->input.block == 16 ? dnnl_Goihw16g : dnnl_Goihw8g);
+    c->common.patches = !narrow && ff_patches_fit(c->common.self, s) &&
+                        holds(c, dims, weights, weights_tag_of(&s->input));
+    if (s->input_gradient && !c->common.depthwise)
+        TRY_DNNL(plan_pass(c, FF_DNNL_BACKWARD_DATA, any));
+    if (!s->training || s->frozen) return dnnl_success;
+    if (!c->common.patches) return plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    const size_t bytes = ff_patches_scratch_bytes(s);
+    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
+    return dnnl_success;
 }
 
 static dnnl_status_t plan(conv *c, const conv *sibling) {
@@ -204,16 +239,12 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, type, dnnl_x));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->dbias, 1, bias, dnnl_f32, dnnl_x));
     if (sibling && sibling->common.dense)
-        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights, type,
-                                   s->input.block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
+        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights, type, weights_tag_of(&s->input)));
     else if (sibling)
         TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
     TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, type, dnnl_format_tag_any));
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
-    if (status == dnnl_success && s->input_gradient)
-        status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
-    if (status == dnnl_success && s->training && !s->frozen)
-        status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    if (status == dnnl_success) status = plan_gradients(c, dims, weights, any);
     ff_dnnl_md_destroy(&any);
     if (status == dnnl_success) status = ff_dnnl_order_of(&c->order, c->held);
     if (status == dnnl_success)
@@ -354,6 +385,10 @@ void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, c
 void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
                                   void *dx, void *scratch) {
     conv *c = (conv *)base;
+    if (c->common.depthwise) {
+        ff_fused_depthwise_backward_data(compute, &base->shape, dy, w, dx);
+        return;
+    }
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_data(base, dy, w, dx, scratch)
@@ -361,38 +396,17 @@ void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
-/* The gradient of the bias alone: the sum over samples and pixels. */
-static void sum_pixels(const ff_compute *compute, const ff_tensor *t, const char *dy,
-                       float *dbias) {
-    const size_t block = (size_t)t->block, plane = (size_t)t->h * t->w * block;
-    const int blocks = ff_tensor_blocks(t);
-#pragma omp parallel for num_threads(compute->threads) schedule(static)
-    for (int b = 0; b < blocks; b++) {
-        double sums[16] = {0};
-        float some[1024];
-        for (int n = 0; n < t->n; n++) {
-            const char *from = dy + ((size_t)n * blocks + b) * plane * compute->element_bytes;
-            for (size_t at = 0, count; at < plane; at += count) {
-                count = plane - at < 1024 ? plane - at : 1024; /* a multiple of the block */
-                ff_convert(some, FF_F32, from + at * compute->element_bytes, compute->dtype, count);
-                for (size_t k = 0; k < count; k++) sums[k % block] += (double)some[k];
-            }
-        }
-        for (size_t c = 0; c < block; c++) dbias[(size_t)b * block + c] = (float)sums[c];
-    }
-}
-
 void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
                                      const void *dy, void *dw, float *dbias, void *scratch) {
     conv *c = (conv *)base;
-    if (!dw) {
-        if (dbias) sum_pixels(compute, &base->shape.output, dy, dbias);
-        return;
-    }
+    if (dbias && (!dw || c->common.patches))
+        ff_dense_sum_pixels(compute, &base->shape.output, dy, dbias);
+    if (!dw) return;
     omp_set_num_threads(compute->threads);
-    dnnl_status_t status = c->common.dense
-                               ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
-                               : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+    dnnl_status_t status =
+        c->common.dense     ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
+        : c->common.patches ? ff_patches_backward_weights(base, x, dy, dw, scratch)
+                            : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
     if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 

@@ -28,6 +28,10 @@ dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const void *dy, const 
                                      float *scratch);
 dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const void *x, const void *dy,
                                         void *dw, float *dbias, float *scratch);
+/* The gradient of the bias of any convolution with the blocked output t: the sum of dy over samples
+ * and pixels. */
+void ff_dense_sum_pixels(const ff_compute *compute, const ff_tensor *t, const void *dy,
+                         float *dbias);
 
 #endif
 #endif
