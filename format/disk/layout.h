@@ -5,7 +5,7 @@
  * filter.h what compression is helped by. shard.h opens one shard and checks it; set.h finds the
  * splits of a folder. part.h and kept.h are the files of a set that is still being packed.
  *
- * May include format/base, format/cli.
+ * May include format/base, format/cli, format/storage.
  *
  * The on-disk structures of shards and the index, byte for byte (FORMAT.md). Encoders write a whole
  * structure with its checksum; decoders check magic, version, checksum, reserved zeros and every

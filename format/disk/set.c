@@ -1,8 +1,10 @@
 #include "format/disk/set.h"
 
 #include "format/base/path.h"
+#include "format/cli/interrupt.h"
 #include "format/disk/layout.h"
 #include "format/disk/part.h"
+#include "format/storage/storage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,9 +12,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static const char *const names[] = {"train", "val", "valid", "test"};
+
+/* *has = whether PATH/NAME/index.ffx exists; name "" = PATH/index.ffx. FF_IO only for a URL whose
+ * server cannot be asked. */
+static ff_status has_index(bool *has, const char *path, const char *name, ff_error *error) {
+    const char *slash = *name ? "/" : "";
+    if (!ff_storage_is_url(path)) {
+        *has = ff_path_exists("%s%s%s/" FF_INDEX_NAME, path, slash, name);
+        return FF_OK;
+    }
+    ff_storage *storage;
+    ff_object object;
+    char *url;
+    FF_TRY(ff_format(&url, error, "%s%s%s", path, slash, name));
+    ff_status status =
+        ff_storage_open(&storage, url, &(ff_storage_options){.check = ff_interrupt_check}, error);
+    if (status == FF_OK) status = ff_storage_look(storage, FF_INDEX_NAME, &object, has, error);
+    ff_storage_close(&storage);
+    free(url);
+    return status;
+}
+
 ff_status ff_folder_look(const char *path, ff_folder *kind, ff_error *error) {
-    *kind = FF_FOLDER_SPLIT;
-    if (ff_path_exists("%s/" FF_INDEX_NAME, path)) return FF_OK;
+    bool has;
+    FF_TRY(has_index(&has, path, "", error));
+    *kind = has ? FF_FOLDER_SPLIT : FF_FOLDER_OTHER;
+    if (has || ff_storage_is_url(path)) return FF_OK;
     *kind = FF_FOLDER_PART;
     if (ff_path_exists("%s/" FF_PART_NAME, path)) return FF_OK;
     *kind = FF_FOLDER_OTHER;
@@ -40,6 +66,27 @@ static int compare(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
+/* Behind a URL only the usual names are looked for. */
+static ff_status find_behind(ff_set *set, const char *url, ff_error *error) {
+    for (unsigned rank = 0; rank < FF_SPLIT_OTHER; rank++) {
+        bool has;
+        char *inner;
+        FF_TRY(has_index(&has, url, names[rank], error));
+        if (!has) continue;
+        FF_TRY(ff_path_join(&inner, url, names[rank], error));
+        const ff_status status = add(set, inner, names[rank], FF_FOLDER_SPLIT, error);
+        free(inner);
+        FF_TRY(status);
+    }
+    if (!set->count)
+        return ff_fail(error, FF_IO,
+                       "%s: there is no " FF_INDEX_NAME
+                       ", and none in train, val, valid or test below it",
+                       url);
+    qsort(set->split, set->count, sizeof *set->split, compare);
+    return FF_OK;
+}
+
 static ff_status find_inside(ff_set *set, const char *path, ff_error *error) {
     DIR *folder = opendir(path);
     if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", path);
@@ -63,6 +110,7 @@ ff_status ff_set_find(ff_set *set, const char *path, ff_error *error) {
     ff_folder kind;
     *set = (ff_set){0};
     FF_TRY(ff_folder_look(path, &kind, error));
+    if (kind == FF_FOLDER_OTHER && ff_storage_is_url(path)) return find_behind(set, path, error);
     return kind == FF_FOLDER_OTHER ? find_inside(set, path, error)
                                    : add(set, path, "", kind, error);
 }
@@ -82,8 +130,6 @@ ff_status ff_set_list(const ff_set *set, ff_buffer *text, ff_error *error) {
     return FF_OK;
 }
 
-static const char *const names[] = {"train", "val", "valid", "test"};
-
 ff_set_rank ff_set_rank_of(const char *name) {
     unsigned rank = 0;
     while (rank < FF_SPLIT_OTHER && strcmp(name, names[rank])) rank++;
@@ -92,11 +138,14 @@ ff_set_rank ff_set_rank_of(const char *name) {
 
 ff_status ff_set_choose(char **folder, const char *path, ff_set_rank from, ff_set_rank to,
                         ff_error *error) {
+    bool has;
     *folder = NULL;
-    if (ff_path_exists("%s/" FF_INDEX_NAME, path)) return ff_copy_string(folder, path, error);
-    for (unsigned rank = from; rank <= to; rank++)
-        if (ff_path_exists("%s/%s/" FF_INDEX_NAME, path, names[rank]))
-            return ff_format(folder, error, "%s/%s", path, names[rank]);
+    FF_TRY(has_index(&has, path, "", error));
+    if (has) return ff_copy_string(folder, path, error);
+    for (unsigned rank = from; rank <= to; rank++) {
+        FF_TRY(has_index(&has, path, names[rank], error));
+        if (has) return ff_format(folder, error, "%s/%s", path, names[rank]);
+    }
     return FF_OK;
 }
 
@@ -157,6 +206,7 @@ done:
 }
 
 ff_status ff_set_check_folder(const char *path, ff_error *error) {
+    if (ff_storage_is_url(path)) return FF_OK;
     struct stat info;
     const int length = (int)ff_path_length(path);
     if (stat(path, &info) == 0) {

@@ -12,7 +12,10 @@ typedef struct ff_shard {
     char *path;
     uint64_t bytes;
     ff_mapped mapped; /* its marks are the footer's checksum */
-    dev_t device;     /* these three tell whether a file is the one that was opened, unchanged */
+    /* Of a set behind a URL: where the file's pieces are fetched; NULL = a whole file. Set by the
+     * reader, which owns it. */
+    struct ff_cache *cache;
+    dev_t device; /* these three tell whether a file is the one that was opened, unchanged */
     ino_t inode;
     struct timespec written;
     uint64_t footer_offset;

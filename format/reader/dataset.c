@@ -159,7 +159,7 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
         if (!sound)
             status = ff_fail(error, FF_BAD_DATA, "%s: row %u of the shard table is out of range",
                              dataset->index_path, i);
-        else if (i % step == 0 || i + 1 == count)
+        else if (!dataset->remote && (i % step == 0 || i + 1 == count))
             status = check_size(dataset, folder, i, error);
         samples += row->sample_count;
     }
@@ -171,7 +171,9 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
 }
 
 static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error) {
-    FF_TRY(ff_copy_string(&dataset->path, path, error));
+    FF_TRY(ff_storage_is_url(path) ? ff_remote_open(&dataset->remote, path, &dataset->path, error)
+                                   : ff_copy_string(&dataset->path, path, error));
+    path = dataset->path;
     FF_TRY(ff_format(&dataset->index_path, error, "%s/%s", path, FF_INDEX_NAME));
     int descriptor = open(dataset->index_path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
@@ -184,6 +186,8 @@ static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error
     FF_TRY(check_checksums(dataset, error));
     FF_TRY(read_metadata(dataset, error));
     FF_TRY(read_shard_rows(dataset, error));
+    if (dataset->remote)
+        FF_TRY(ff_remote_shards(dataset->remote, dataset->row, dataset->header.shard_count, error));
     return ff_alloc(&dataset->sample_ok, dataset->header.sample_count / 8 + 1, 1,
                     "verification marks", error);
 }
@@ -223,6 +227,7 @@ void ff_dataset_close(ff_dataset **out) {
     ff_dataset_forget(dataset);
     if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
     ff_files_destroy(&dataset->files);
+    ff_remote_close(&dataset->remote);
     pthread_mutex_destroy(&dataset->mutex);
     ff_united_free(dataset);
     free(dataset);
@@ -232,6 +237,9 @@ void ff_dataset_close(ff_dataset **out) {
 /* ---- facts ---------------------------------------------------------------------------------- */
 
 const char *ff_dataset_path(const ff_dataset *dataset) {
+    return dataset->remote ? ff_remote_url(dataset->remote) : dataset->path;
+}
+const char *ff_dataset_folder(const ff_dataset *dataset) {
     return dataset->path;
 }
 const ff_metadata *ff_dataset_metadata(const ff_dataset *dataset) {
@@ -242,6 +250,11 @@ const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset) {
 }
 const uint8_t *ff_dataset_metadata_id(const ff_dataset *dataset) {
     return dataset->metadata_id;
+}
+bool ff_dataset_is_remote(const ff_dataset *dataset) {
+    for (size_t i = 0; i < dataset->united_count; i++)
+        if (dataset->united[i].set->remote) return true;
+    return dataset->remote != NULL;
 }
 uint64_t ff_dataset_count(const ff_dataset *dataset) {
     return dataset->header.sample_count;

@@ -5,6 +5,7 @@
 
 #include "format/reader/files.h"
 #include "format/reader/reader.h"
+#include "format/reader/remote.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,8 +23,9 @@ enum ff_shard_readiness { FF_SHARD_UNKNOWN, FF_SHARD_KNOWN, FF_SHARD_MAPPED };
 struct ff_dataset {
     ff_united *united;   /* [united_count + 1]; NULL = a single set */
     size_t united_count; /* the next ones are then: */
-    char *path;          /* the split folder; all folders, with + between */
-    char *index_path;    /* its index.ffx; all folders */
+    ff_remote *remote;   /* of a set behind a URL; NULL = a folder */
+    char *path; /* the split folder, in the cache if it is remote; all folders, with + between */
+    char *index_path; /* its index.ffx; all folders */
     ff_verify verify;
     ff_mapped index;        /* its marks: the last checksum of the table, and the header's; none */
     uint64_t bytes;         /* of the index; of all */
@@ -64,7 +66,11 @@ static inline ff_dataset *ff_united_with(ff_dataset *dataset, uint64_t *number) 
     *number -= own->first_sample;
     return own->set;
 }
-/* The same for a shard. */
+/* Whether the sample lies behind a URL. The number is below the count. */
+static inline bool ff_dataset_sample_is_remote(ff_dataset *dataset, uint64_t number) {
+    return ff_united_with(dataset, &number)->remote != NULL;
+}
+/* The united set with a shard. */
 static inline size_t ff_united_at_shard(const ff_dataset *dataset, uint32_t shard) {
     size_t at = 0;
     while (at + 1 < dataset->united_count && shard >= dataset->united[at + 1].first_shard) at++;

@@ -47,6 +47,7 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
     }
     const ff_shard_row *row = &dataset->row[number];
     const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
+    if (dataset->remote) FF_TRY(ff_remote_shard(dataset->remote, number, compressed, maps, error));
     ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
                                           : ff_shard_look(shard, dataset->path, number, error);
     if (status == FF_OK &&
@@ -58,6 +59,7 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
                          shard->path, shard->footer.checksum, row->footer_checksum);
     if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
     /* These two sections locate frames and their slots. */
+    if (status == FF_OK && dataset->remote) shard->cache = ff_remote_cache(dataset->remote);
     if (status == FF_OK && compressed)
         status = ff_shard_check_section(shard, FF_SHARD_FRAMES, error);
     if (status == FF_OK && compressed)
@@ -78,12 +80,25 @@ static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff
     return FF_OK;
 }
 
+/* Without the mutex: threads wait for several shards of a set behind a URL at the same time. */
+static ff_status fetch_shard(const ff_dataset *dataset, uint32_t number, bool maps,
+                             ff_error *error) {
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
+        return fetch_shard(own->set, number - own->first_shard, maps, error);
+    }
+    if (!dataset->remote) return FF_OK;
+    const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
+    return ff_remote_shard(dataset->remote, number, compressed, maps, error);
+}
+
 static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,
                             ff_error *error) {
     const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
     *out = &dataset->shard[number];
     if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire) >= wanted)
         return FF_OK;
+    FF_TRY(fetch_shard(dataset, number, maps, error));
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
     /* Opening needs a descriptor for a moment; the open files may have taken the last one. */

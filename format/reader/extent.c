@@ -31,3 +31,11 @@ ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset, 
     FF_TRY(ff_dataset_know_shard(dataset, shard, &from, error));
     return ff_files_read(dataset->files, from, shard, offset, bytes, to, error);
 }
+
+void ff_dataset_foresee(ff_dataset *dataset, ff_dataset_next *next, void *context) {
+    for (size_t i = 0; i < dataset->united_count; i++) {
+        const ff_united *own = &dataset->united[i];
+        if (own->set->remote) ff_remote_foresee(own->set->remote, next, context, own->first_shard);
+    }
+    if (dataset->remote) ff_remote_foresee(dataset->remote, next, context, 0);
+}

@@ -1,5 +1,7 @@
 #include "format/reader/files.h"
 
+#include "format/storage/cache.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -97,7 +99,8 @@ static open_file *find_place(ff_files *files, uint32_t number) {
 /* *full: the process has no descriptor left. */
 static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *shard, bool *full,
                             ff_error *error) {
-    file->direct = !files->buffered;
+    /* What was just fetched is in the page cache. */
+    file->direct = !files->buffered && !shard->cache;
     file->accepted.tv_nsec = -1;
     file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
     if (file->descriptor < 0 && file->direct && errno == EINVAL) {
@@ -208,8 +211,8 @@ static ff_status check_file(ff_files *files, const open_file *file, const ff_sha
     return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);
 }
 
-ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number, uint64_t offset,
-                        uint64_t bytes, uint8_t *to, ff_error *error) {
+static ff_status read_whole_file(ff_files *files, const ff_shard *shard, uint32_t number,
+                                 uint64_t offset, uint64_t bytes, uint8_t *to, ff_error *error) {
     uint64_t done = 0;
     bool refused;
     do {
@@ -221,7 +224,8 @@ ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
         pthread_mutex_unlock(&files->mutex);
         FF_TRY(status);
         status = read_file(file, shard, offset, bytes, to, &done, &refused, error);
-        if (status == FF_OK && !refused) status = check_file(files, file, shard, &accepted, error);
+        if (status == FF_OK && !refused && !shard->cache)
+            status = check_file(files, file, shard, &accepted, error);
         pthread_mutex_lock(&files->mutex);
         files->buffered |= refused;
         file->accepted = accepted;
@@ -230,4 +234,18 @@ ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
         FF_TRY(status);
     } while (refused);
     return FF_OK;
+}
+
+/* A piece may be removed while it is read; then it is fetched again. */
+ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number, uint64_t offset,
+                        uint64_t bytes, uint8_t *to, ff_error *error) {
+    ff_cache_mark mark;
+    if (!shard->cache) return read_whole_file(files, shard, number, offset, bytes, to, error);
+    for (;;) {
+        FF_TRY(ff_cache_need(shard->cache, shard->header.number, offset, bytes, &mark, error));
+        const ff_status status = read_whole_file(files, shard, number, offset, bytes, to, error);
+        if (ff_cache_done(shard->cache, shard->header.number, offset, bytes, mark) ||
+            status != FF_OK)
+            return status;
+    }
 }

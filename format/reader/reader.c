@@ -33,7 +33,8 @@ static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, 
     FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a reader", error));
     reader->dataset = dataset;
     ff_status status = FF_OK;
-    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
+    if (direct || ff_dataset_is_remote(dataset))
+        FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
     if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
         FF_TRY_DONE(open_frames(reader, error));
 done:
@@ -141,7 +142,7 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
-ff_status ff_reader_locate(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+static ff_status locate(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
     const ff_shard *shard;
     ff_entry *entry = &view->entry;
@@ -169,6 +170,29 @@ ff_status ff_reader_locate(ff_reader *reader, uint64_t number, ff_view *view, ff
     view->height = entry->height;
     view->width = entry->width;
     return view->mapped ? FF_OK : verify(reader, number, view, error);
+}
+
+/* What the cache has of a sample may be wrong, as after a power cut: the sample is fetched and read
+ * once more. */
+static ff_status locate_again(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+    ff_extent at;
+    const ff_shard *shard;
+    ff_reader_find *find = reader->find;
+    FF_TRY(ff_dataset_extent(reader->dataset, number, &at, error));
+    FF_TRY(ff_dataset_know_shard(reader->dataset, at.shard, &shard, error));
+    ff_cache_refuse(shard->cache, shard->header.number, at.offset, at.bytes);
+    reader->slot = NULL;
+    reader->find = NULL;
+    const ff_status status = locate(reader, number, view, error);
+    reader->find = find;
+    return status;
+}
+
+ff_status ff_reader_locate(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+    const ff_status status = locate(reader, number, view, error);
+    if (status != FF_BAD_DATA || !ff_dataset_sample_is_remote(reader->dataset, number))
+        return status;
+    return locate_again(reader, number, view, error);
 }
 
 ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {

@@ -5,7 +5,7 @@
  * several sets one. verify.h reads everything once and compares every checksum. history.h reads
  * and extends the list of commands that made a split.
  *
- * May include format/base, format/cli, format/disk.
+ * May include format/base, format/cli, format/disk, format/storage.
  *
  * Opens and reads a packed split: mapped, never parsed.
  *
@@ -49,11 +49,16 @@ enum { FF_SETS_LIMIT = 64 };
 void ff_dataset_close(ff_dataset **dataset);
 
 const char *ff_dataset_path(const ff_dataset *dataset);
+/* The folder with the files of the set: its path or, behind a URL, its folder in the cache. */
+const char *ff_dataset_folder(const ff_dataset *dataset);
 const ff_metadata *ff_dataset_metadata(const ff_dataset *dataset);
 const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset);
 /* XXH3-128 of the metadata's text in the index, 16 bytes. */
 const uint8_t *ff_dataset_metadata_id(const ff_dataset *dataset);
 uint64_t ff_dataset_count(const ff_dataset *dataset);
+/* Whether the set, or one of several, lies behind a URL: its samples are read, not mapped, unless a
+ * caller maps a shard. */
+bool ff_dataset_is_remote(const ff_dataset *dataset);
 /* The sets that were opened as one, 1 for a single set; the first sample of set `set`, and with
  * their number the count of all; set `set`, owned by `dataset`; and the set of a sample. */
 size_t ff_dataset_set_count(const ff_dataset *dataset);
@@ -158,6 +163,12 @@ FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff
  * FF_IO with path and offset. */
 FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
                                       uint64_t bytes, uint8_t *to, ff_error *error);
+
+/* For a set behind a URL, whose cache removes the pieces that are used the latest: `next` returns
+ * when piece `piece` of a shard is used next, as ff_cache_next (format/storage/cache.h). NULL:
+ * nothing is known. */
+typedef uint64_t ff_dataset_next(void *context, uint32_t shard, uint32_t piece);
+void ff_dataset_foresee(ff_dataset *dataset, ff_dataset_next *next, void *context);
 
 /* The next three functions map the shard first. They report no failure: the shard's readers meet
  * the same failure and report it.

@@ -116,7 +116,8 @@ static bool may_choose(const ff_loader_settings *settings) {
  * device's whole read-ahead, and its pages are gone before they are used. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
     const bool chosen = settings->beyond_memory_bytes && may_choose(settings);
-    settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable;
+    settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable ||
+                       ff_dataset_is_remote(settings->dataset);
 }
 
 bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,

@@ -127,6 +127,8 @@ need libspng PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev spng
 need libwebp WEBP '#include <webp/decode.h>
 #include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev 'libwebpdemux libwebp'
 need libtiff TIFF '#include <tiffio.h>' 'TIFFGetVersion()' '-ltiff' libtiff-dev libtiff-4
+# The header alone: the library is opened at the first use of a URL.
+need libcurl CURL '#include <curl/curl.h>' 'LIBCURL_VERSION_NUM' '' libcurl4-openssl-dev
 need jansson JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev jansson
 
 dnnl_flags="-ldnnl"

@@ -1,6 +1,7 @@
 #include "loader/host/ahead/ahead.h"
 
 #include "format/base/thread.h"
+#include "loader/host/ahead/future.h"
 #include "loader/host/ahead/stage.h"
 
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct ff_ahead {
     bool stop;          /* for good */
     atomic_bool halt;   /* the planner's work is not wanted */
     ff_ahead_plan plan;
+    ff_future *future; /* of a set behind a URL; else NULL */
 };
 
 /* ---- the arena ------------------------------------------------------------------------------ */
@@ -72,11 +74,23 @@ static bool may_plan(const ff_ahead *ahead) {
            sequence->rows && ahead->next / sequence->rows < sequence->total_batches;
 }
 
+/* The first row of which something is still being read; with the lock held. */
+static uint64_t first_unread(const ff_ahead *ahead) {
+    for (unsigned i = 0; i < ahead->stages; i++) {
+        const ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + i) % STAGES];
+        if (atomic_load(&stage->pending)) return stage->first;
+    }
+    return ahead->next;
+}
+
 /* Plans a stage and submits its requests; called with the lock held, which is released
  * meanwhile. */
 static void plan_one(ff_ahead *ahead) {
     ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + ahead->stages) % STAGES];
     ahead->planning = true;
+    if (ahead->future)
+        ff_future_move(ahead->future, &ahead->plan.sequence,
+                       first_unread(ahead) / ahead->plan.sequence.rows);
     pthread_mutex_unlock(&ahead->mutex);
     ff_ahead_plan_stage(&ahead->plan, stage, ahead->next);
     pthread_mutex_lock(&ahead->mutex);
@@ -154,6 +168,8 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
         .stop = &ahead->halt};
     FF_TRY_DONE(ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
     ff_touch_pages(ahead->arena, ahead->arena_bytes);
+    if (ff_dataset_is_remote(settings->dataset))
+        FF_TRY_DONE(ff_future_create(&ahead->future, settings, error));
     FF_TRY_DONE(ff_engine_create(&ahead->engine, settings->dataset, request_done, ahead, error));
     FF_TRY_DONE(ff_threads_start(&ahead->planner, 1, "plan", plan_all, ahead, error));
 done:
@@ -172,6 +188,7 @@ void ff_ahead_destroy(ff_ahead **out) {
     ff_threads_join(&ahead->planner);
     if (ahead->engine) ff_engine_drop(ahead->engine);
     ff_engine_destroy(&ahead->engine);
+    ff_future_destroy(&ahead->future);
     for (unsigned i = 0; i < STAGES; i++) ff_ahead_stage_free(&ahead->stage[i]);
     free(ahead->plan.extent);
     free(ahead->arena);

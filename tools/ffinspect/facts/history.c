@@ -40,7 +40,7 @@ ff_status ff_inspect_history(ff_buffer *out, const ff_dataset *dataset, ff_error
     json_t *lines = NULL;
     char *problem = NULL;
     ff_status status;
-    FF_TRY_DONE(ff_history_read(&lines, &problem, ff_dataset_path(dataset),
+    FF_TRY_DONE(ff_history_read(&lines, &problem, ff_dataset_folder(dataset),
                                 ff_dataset_id(dataset)->content, error));
     for (size_t i = 0; i < json_array_size(lines); i++)
         FF_TRY_DONE(add_line(out, json_array_get(lines, i), error));
@@ -54,7 +54,7 @@ done:
 ff_status ff_inspect_json_history(json_t *object, const ff_dataset *dataset, ff_error *error) {
     json_t *lines = NULL;
     char *problem = NULL;
-    ff_status status = ff_history_read(&lines, &problem, ff_dataset_path(dataset),
+    ff_status status = ff_history_read(&lines, &problem, ff_dataset_folder(dataset),
                                        ff_dataset_id(dataset)->content, error);
     if (status == FF_OK && (json_object_set(object, "history", lines) ||
                             json_object_set_new(object, "history_problem", ff_json_text(problem))))

@@ -1,0 +1,206 @@
+#include "format/reader/remote.h"
+
+#include "format/base/file.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/checksum.h"
+#include "format/reader/history.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ff_remote {
+    ff_storage *storage;
+    ff_cache *cache;
+    ff_cache_options options;
+    char *folder;
+    ff_dataset_next *next;
+    void *context;
+    uint32_t first_shard;
+};
+
+/* Opening a shard reads at least these; the rest of larger tables is fetched by their size. */
+#define END_BYTES     (UINT64_C(16) << 10)
+#define HISTORY_BYTES (UINT64_C(16) << 20)
+
+const char *ff_remote_url(const ff_remote *remote) {
+    return ff_storage_url(remote->storage);
+}
+ff_cache *ff_remote_cache(const ff_remote *remote) {
+    return remote->cache;
+}
+
+/* ---- the index ------------------------------------------------------------------------------ */
+
+/* A small file of the set, whole. */
+static ff_status fetch_file(ff_remote *remote, const char *name, ff_object *object,
+                            ff_error *error) {
+    ff_file *file = NULL;
+    uint8_t *bytes;
+    char *path = NULL;
+    ff_status status;
+    FF_TRY(ff_alloc(&bytes, object->bytes, 1, name, error));
+    FF_TRY_DONE(ff_path_join(&path, remote->folder, name, error));
+    if (object->bytes)
+        FF_TRY_DONE(ff_storage_read(remote->storage, name, object, 0, object->bytes, bytes, error));
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, bytes, object->bytes, error));
+    status = ff_file_commit(&file, error);
+done:
+    ff_file_discard(&file);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+/* The set's history, if it has one of a sensible size; the index comes last. */
+static ff_status fetch_index(ff_remote *remote, ff_object *index, ff_error *error) {
+    ff_object history;
+    bool there;
+    FF_TRY(ff_storage_look(remote->storage, FF_HISTORY_NAME, &history, &there, error));
+    if (there && history.bytes <= HISTORY_BYTES)
+        FF_TRY(fetch_file(remote, FF_HISTORY_NAME, &history, error));
+    return fetch_file(remote, FF_INDEX_NAME, index, error);
+}
+
+/* The name of a set's folder: a hash of its index's header, which has ids and checksums of all that
+ * the set holds. */
+static ff_status find_folder(ff_remote *remote, ff_object *object, ff_error *error) {
+    uint8_t bytes[FF_HEADER_BYTES], id[16];
+    ff_index_header header;
+    char name[48], *path = NULL;
+    bool there;
+    ff_status status;
+    FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, object, &there, error));
+    if (!there)
+        return ff_fail(error, FF_IO,
+                       "%s: there is no " FF_INDEX_NAME
+                       "; a URL names one split, as in .../set/train",
+                       ff_storage_url(remote->storage));
+    FF_TRY(ff_format(&path, error, "%s/" FF_INDEX_NAME, ff_storage_url(remote->storage)));
+    if (object->bytes < sizeof bytes)
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: too short for an index", path));
+    FF_TRY_DONE(
+        ff_storage_read(remote->storage, FF_INDEX_NAME, object, 0, sizeof bytes, bytes, error));
+    FF_TRY_DONE(ff_index_header_decode(&header, bytes, object->bytes, path, error));
+    ff_id_of(id, bytes, sizeof bytes);
+    for (int i = 0; i < 16; i++) snprintf(name + 2 * i, 3, "%02x", id[i]);
+    status = ff_cache_place(&remote->folder, &remote->options, name, error);
+done:
+    free(path);
+    return status;
+}
+
+static ff_status open_index(ff_remote *remote, ff_error *error) {
+    ff_object object;
+    char *path;
+    FF_TRY(find_folder(remote, &object, error));
+    FF_TRY(ff_path_join(&path, remote->folder, FF_INDEX_NAME, error));
+    const ff_status status = access(path, R_OK) == 0 ? FF_OK : fetch_index(remote, &object, error);
+    free(path);
+    return status;
+}
+
+ff_status ff_remote_open(ff_remote **out, const char *url, char **folder, ff_error *error) {
+    *out = NULL;
+    *folder = NULL;
+    FF_TRY(ff_alloc(out, 1, sizeof **out, "a set behind a URL", error));
+    ff_status status = ff_storage_open(&(*out)->storage, url,
+                                       &(ff_storage_options){.check = ff_interrupt_check}, error);
+    if (status == FF_OK) status = open_index(*out, error);
+    if (status == FF_OK) status = ff_copy_string(folder, (*out)->folder, error);
+    if (status != FF_OK) ff_remote_close(out);
+    return status;
+}
+
+void ff_remote_close(ff_remote **remote) {
+    if (!*remote) return;
+    ff_cache_close(&(*remote)->cache);
+    ff_storage_close(&(*remote)->storage);
+    free((*remote)->folder);
+    free(*remote);
+    *remote = NULL;
+}
+
+/* ---- the shards ----------------------------------------------------------------------------- */
+
+ff_status ff_remote_shards(ff_remote *remote, const ff_shard_row *row, uint32_t count,
+                           ff_error *error) {
+    ff_cached_object *object;
+    char(*name)[32];
+    ff_status status;
+    FF_TRY(ff_alloc(&object, count, sizeof *object, "shards", error));
+    FF_TRY_DONE(ff_alloc(&name, count, sizeof *name, "shards", error));
+    for (uint32_t i = 0; i < count; i++) {
+        ff_shard_name(name[i], i);
+        object[i] = (ff_cached_object){name[i], row[i].file_bytes};
+    }
+    status = ff_cache_open(&remote->cache, &remote->options, remote->folder, remote->storage,
+                           object, count, error);
+    free(name);
+done:
+    free(object);
+    return status;
+}
+
+/* Bytes after the samples of a shard whose ends are there: what its footer says. */
+static ff_status table_bytes(const ff_remote *remote, uint32_t number, uint64_t *bytes,
+                             ff_error *error) {
+    ff_shard shard;
+    FF_TRY(ff_shard_look(&shard, remote->folder, number, error));
+    uint64_t first = shard.footer_offset;
+    for (int i = 0; i < FF_SHARD_SECTIONS; i++)
+        if (shard.footer.section[i].bytes && shard.footer.section[i].offset < first)
+            first = shard.footer.section[i].offset;
+    *bytes = shard.bytes - first;
+    ff_shard_close(&shard);
+    return FF_OK;
+}
+
+/* The last bytes of a compressed shard say how long its seek table is, before which the footer
+ * stands. */
+static ff_status keep_footer(ff_remote *remote, uint32_t number, ff_error *error) {
+    uint8_t end[FF_SEEK_FOOTER_BYTES];
+    char name[32], *path;
+    int fd;
+    uint64_t bytes;
+    FF_TRY(ff_cache_keep(remote->cache, number, FF_HEADER_BYTES, END_BYTES, error));
+    ff_shard_name(name, number);
+    FF_TRY(ff_path_join(&path, remote->folder, name, error));
+    ff_status status = ff_open_file(path, &fd, &bytes, error);
+    if (status == FF_OK && bytes >= sizeof end)
+        status = ff_read_at(fd, path, end, sizeof end, bytes - sizeof end, error);
+    ff_close_file(&fd);
+    free(path);
+    FF_TRY(status);
+    if (bytes < sizeof end || ff_load_u32(end + 5) != FF_SEEK_FOOTER_MAGIC) return FF_OK;
+    return ff_cache_keep(remote->cache, number, FF_HEADER_BYTES,
+                         (uint64_t)ff_load_u32(end) * FF_SEEK_ROW_BYTES + END_BYTES, error);
+}
+
+ff_status ff_remote_shard(ff_remote *remote, uint32_t number, bool tables, bool whole,
+                          ff_error *error) {
+    uint64_t bytes;
+    if (whole) return ff_cache_pin(remote->cache, number, error);
+    FF_TRY(keep_footer(remote, number, error));
+    if (!tables) return FF_OK;
+    FF_TRY(table_bytes(remote, number, &bytes, error));
+    return ff_cache_keep(remote->cache, number, FF_HEADER_BYTES, bytes, error);
+}
+
+static uint64_t next_of(void *context, uint32_t object, uint32_t piece) {
+    const ff_remote *remote = context;
+    return remote->next(remote->context, remote->first_shard + object, piece);
+}
+
+void ff_remote_foresee(ff_remote *remote, ff_dataset_next *next, void *context,
+                       uint32_t first_shard) {
+    ff_cache_foresee(remote->cache, NULL, NULL); /* nobody calls the old one after this */
+    remote->next = next;
+    remote->context = context;
+    remote->first_shard = first_shard;
+    if (next) ff_cache_foresee(remote->cache, next_of, remote);
+}

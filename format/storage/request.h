@@ -1,0 +1,55 @@
+/* One HTTP request, sent again after failures that may pass (storage.h says which). Private to
+ * format/storage.
+ *
+ * Thread rule: any thread may send over one ff_client; each request has a connection for itself. */
+#ifndef FF_STORAGE_REQUEST_H
+#define FF_STORAGE_REQUEST_H
+
+#include "format/storage/credentials.h"
+#include "format/storage/storage.h"
+
+#include <stdbool.h>
+
+typedef struct ff_client ff_client;
+
+/* `region`: requests are signed for S3 in this region, with the credentials that are found at the
+ * first request; NULL: no request is signed. check: as in
+ * ff_storage_options. */
+FF_MUST_USE ff_status ff_client_create(ff_client **client, const char *region, double timeout_s,
+                                       ff_status (*check)(ff_error *error), ff_error *error);
+/* Calls `check`, unless it is NULL. */
+FF_MUST_USE ff_status ff_client_check(const ff_client *client, ff_error *error);
+void ff_client_destroy(ff_client **client); /* NULL is accepted */
+ff_storage_counts ff_client_count(const ff_client *client);
+
+typedef struct ff_request {
+    const char *method; /* "GET", "PUT", "POST", "DELETE" */
+    const char *url;    /* encoded */
+    const char *header; /* one more, "Name: value"; or NULL */
+    const char *what;   /* for messages: the object's URL as a user writes it */
+    /* The body that is sent: of a file, or of memory. */
+    int send_fd; /* used if send_bytes is not 0 and `send` is NULL */
+    const char *send_path;
+    const void *send;
+    uint64_t send_offset, send_bytes;
+    /* The body that is received: exactly the `bytes` at `offset` of an object into `to`; or, if
+     * `to` is NULL, all of it into `text`, at most `limit` bytes. */
+    void *to;
+    uint64_t offset, bytes;
+    ff_object *object; /* with `to`: compared with the response, and filled if it has no version */
+    ff_buffer *text;
+    size_t limit;
+    bool may_lack; /* 404 is no failure */
+} ff_request;
+
+typedef struct ff_response {
+    long code;      /* of HTTP: 2xx; 404 if it may lack; 416 for a range past the end */
+    uint64_t total; /* size of the object; of the body, without a range */
+    bool total_known;
+    char version[128];
+} ff_response;
+
+FF_MUST_USE ff_status ff_request_send(ff_client *client, const ff_request *request,
+                                      ff_response *response, ff_error *error);
+
+#endif

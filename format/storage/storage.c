@@ -1,0 +1,115 @@
+#include "format/storage/storage.h"
+
+#include "format/storage/buckets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool ff_storage_is_url(const char *path) {
+    return ff_url_scheme(path) >= 0;
+}
+
+static ff_status open_all(ff_storage *storage, const char *url, const ff_storage_options *options,
+                          ff_error *error) {
+    char *region = NULL, *endpoint = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_credentials_region(&region, error));
+    FF_TRY_DONE(options->endpoint ? ff_copy_string(&endpoint, options->endpoint, error)
+                                  : ff_credentials_endpoint(&endpoint, error));
+    FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, error));
+    const bool is_signed = storage->url.bucket && !options->anonymous;
+    status = ff_client_create(&storage->client, is_signed ? region : NULL,
+                              options->timeout_s > 0 ? options->timeout_s : FF_STORAGE_TIMEOUT_S,
+                              options->check, error);
+done:
+    free(region);
+    free(endpoint);
+    return status;
+}
+
+ff_status ff_storage_open(ff_storage **out, const char *url, const ff_storage_options *options,
+                          ff_error *error) {
+    *out = NULL;
+    FF_TRY(ff_alloc(out, 1, sizeof **out, "a storage", error));
+    const ff_status status = open_all(*out, url, options, error);
+    if (status != FF_OK) ff_storage_close(out);
+    return status;
+}
+
+void ff_storage_close(ff_storage **storage) {
+    if (!*storage) return;
+    ff_client_destroy(&(*storage)->client);
+    ff_url_free(&(*storage)->url);
+    free(*storage);
+    *storage = NULL;
+}
+
+const char *ff_storage_url(const ff_storage *storage) {
+    return storage->url.text;
+}
+ff_status ff_storage_check(const ff_storage *storage, ff_error *error) {
+    return ff_client_check(storage->client, error);
+}
+bool ff_storage_is_bucket(const ff_storage *storage) {
+    return storage->url.bucket != NULL;
+}
+ff_storage_counts ff_storage_count(const ff_storage *storage) {
+    return ff_client_count(storage->client);
+}
+
+/* *url is what is sent, *what the name in messages. */
+static ff_status names(const ff_storage *storage, const char *name, char **url, char **what,
+                       ff_error *error) {
+    *what = NULL;
+    FF_TRY(ff_url_object(url, &storage->url, name, error));
+    const ff_status status =
+        ff_format(what, error, "%s%s%s", storage->url.text, *name ? "/" : "", name);
+    if (status != FF_OK) free(*url), *url = NULL;
+    return status;
+}
+
+/* Reads one byte: a range tells the size, and needs no right that reading does not need. */
+ff_status ff_storage_look(ff_storage *storage, const char *name, ff_object *object, bool *there,
+                          ff_error *error) {
+    char *url, *what, byte;
+    ff_response response;
+    *object = (ff_object){0};
+    *there = false;
+    FF_TRY(names(storage, name, &url, &what, error));
+    const ff_request request = {.method = "GET",
+                                .url = url,
+                                .what = what,
+                                .to = &byte,
+                                .bytes = 1,
+                                .object = object,
+                                .may_lack = true};
+    const ff_status status = ff_request_send(storage->client, &request, &response, error);
+    free(url);
+    free(what);
+    FF_TRY(status);
+    *there = response.code != 404;
+    if (response.code != 416) return FF_OK;
+    object->bytes = 0; /* an empty object has no range */
+    memcpy(object->version, response.version, sizeof object->version);
+    return FF_OK;
+}
+
+ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object, uint64_t offset,
+                          uint64_t bytes, void *to, ff_error *error) {
+    char *url, *what;
+    ff_response response;
+    FF_TRY(names(storage, name, &url, &what, error));
+    const ff_request request = {.method = "GET",
+                                .url = url,
+                                .what = what,
+                                .to = to,
+                                .offset = offset,
+                                .bytes = bytes,
+                                .object = object};
+    ff_status status = ff_request_send(storage->client, &request, &response, error);
+    if (status == FF_OK && response.code == 416)
+        status = ff_fail(error, FF_IO, "%s: was replaced while it was read", what);
+    free(url);
+    free(what);
+    return status;
+}

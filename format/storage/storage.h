@@ -1,0 +1,96 @@
+/* Room format/storage, floor 1: objects that lie behind a URL.
+ *
+ * This header reads, writes and lists objects. url.h splits a URL into a server and a path.
+ * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
+ * URL. request.h is one request to a server: how a response is checked, and which failures are
+ * tried again. list.c reads the lists of S3. upload.c sends files.
+ *
+ * May include format/base.
+ *
+ * A storage is a URL below which objects have names, as files have in a folder:
+ *
+ *     s3://BUCKET/PREFIX       S3: AWS, or the server of `endpoint` (MinIO, Ceph, R2)
+ *     gs://BUCKET/PREFIX       Google Cloud Storage by its S3 interface, with HMAC keys
+ *     https://HOST/PATH        a web server that answers ranges; read only
+ *     http://HOST/PATH         the same, unencrypted
+ *
+ * Failures. A request that fails for a reason that may pass (no connection, a stall of 20 s, a body
+ * that ends early, HTTP 408, 429 and 5xx) is sent again, after pauses that double from 0.1 to 10 s,
+ * each drawn between half of it and all of it, until `timeout_s` have passed since the last byte
+ * arrived; 15 s if no server has ever answered. A body that ended early continues at the byte where
+ * it ended. All other failures end the call with a sentence that names the URL: FF_IO; FF_USAGE for
+ * a URL that cannot be meant; FF_FAILED if libcurl is missing.
+ *
+ * Thread rule: any thread. Each call blocks; calls of several threads run at the same time, each
+ * over its own connection, which later calls use again. */
+#ifndef FF_FORMAT_STORAGE_H
+#define FF_FORMAT_STORAGE_H
+
+#include "format/base/memory.h"
+
+typedef struct ff_storage ff_storage;
+
+typedef struct ff_storage_options {
+    /* The S3 server, "http://localhost:9000"; NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or the
+     * scheme's own. */
+    const char *endpoint;
+    bool anonymous; /* sends no keys, even if there are some */
+    /* Called some times a second while a call waits: a failure ends the call. NULL = never called.
+     * For signals: ff_interrupt_check (format/cli/interrupt.h). */
+    ff_status (*check)(ff_error *error);
+    /* Seconds for which a failure that may pass is tried again; 0 = FF_STORAGE_TIMEOUT_S. */
+    double timeout_s;
+} ff_storage_options;
+
+#define FF_STORAGE_TIMEOUT_S 300.0
+
+/* Whether a path is a URL of one of the schemes above. */
+bool ff_storage_is_url(const char *path);
+
+/* Sends no request. */
+FF_MUST_USE ff_status ff_storage_open(ff_storage **storage, const char *url,
+                                      const ff_storage_options *options, ff_error *error);
+void ff_storage_close(ff_storage **storage); /* NULL is accepted */
+
+/* The URL, without a final slash. */
+const char *ff_storage_url(const ff_storage *storage);
+/* Calls the option `check`. */
+FF_MUST_USE ff_status ff_storage_check(const ff_storage *storage, ff_error *error);
+/* Whether the storage can list and write: S3's schemes. */
+bool ff_storage_is_bucket(const ff_storage *storage);
+
+/* What a server says of an object. */
+typedef struct ff_object {
+    uint64_t bytes;
+    char version[128]; /* its ETag, or the time of its last change; "" = unknown */
+} ff_object;
+
+/* *there = false: there is no such object. */
+FF_MUST_USE ff_status ff_storage_look(ff_storage *storage, const char *name, ff_object *object,
+                                      bool *there, ff_error *error);
+
+/* Reads `bytes` (at least 1) at `offset` into `to`. `object` comes from ff_storage_look, or from
+ * whoever knows the size: with version "" the first response fills it. FF_IO if the object has
+ * another size or version now. */
+FF_MUST_USE ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object,
+                                      uint64_t offset, uint64_t bytes, void *to, ff_error *error);
+
+/* Writes an object from the file `path`, which must not change meanwhile: readers see the old
+ * object or the whole new one. In parts of 64 MiB or more if the file is larger than that. */
+FF_MUST_USE ff_status ff_storage_write(ff_storage *storage, const char *name, const char *path,
+                                       ff_error *error);
+
+/* Calls `take` for each object whose name begins with `prefix`, in the order of names (by bytes),
+ * until a call fails. */
+typedef ff_status ff_storage_taker(void *context, const char *name, uint64_t bytes,
+                                   ff_error *error);
+FF_MUST_USE ff_status ff_storage_list(ff_storage *storage, const char *prefix,
+                                      ff_storage_taker *take, void *context, ff_error *error);
+
+/* Requests and bytes of bodies since the storage was opened; `again`: requests sent again. */
+typedef struct ff_storage_counts {
+    uint64_t requests, again, read_bytes, written_bytes;
+} ff_storage_counts;
+ff_storage_counts ff_storage_count(const ff_storage *storage);
+
+#endif

@@ -1,0 +1,25 @@
+/* When each piece of a set behind a URL is used next: the order of an epoch is known before it
+ * begins, and so is that of the epoch after it. The cache of the set asks, when it needs space.
+ * Private to loader/host/ahead/.
+ *
+ * The time of a use is EPOCH * POSITIONS + POSITION: of all rows of the global batches, because the
+ * ranks of a machine share the cache. The tables of an epoch are made when they are first asked
+ * for: 4 bytes per sample, and 4 per piece.
+ *
+ * Thread rule: any thread; ff_future_move by one. */
+#ifndef FF_LOADER_AHEAD_FUTURE_H
+#define FF_LOADER_AHEAD_FUTURE_H
+
+#include "loader/host/settings.h"
+
+typedef struct ff_future ff_future;
+
+/* Tells the dataset's caches. The settings must outlive it. */
+FF_MUST_USE ff_status ff_future_create(ff_future **future, const ff_loader_settings *settings,
+                                       ff_error *error);
+void ff_future_destroy(ff_future **future); /* NULL is accepted */
+
+/* The rows from batch `number` of the sequence on are not read yet, all before it are. */
+void ff_future_move(ff_future *future, const ff_sequence *sequence, uint64_t number);
+
+#endif
