@@ -129,8 +129,8 @@ LIBRARY_NUMBER := 0
 LIBRARY_MAP    := loader/library/ffload.map
 include tools/build/python.mk
 
-.PHONY: all help deps sysroot programs clean check test test-long test-programs script-programs quickstart lint asan tsan \
-    bench fuzz bundle
+.PHONY: all help deps sysroot programs clean check test test-long test-programs script-programs quickstart lint \
+    asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
 
 all: programs

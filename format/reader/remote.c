@@ -105,14 +105,18 @@ static ff_status open_index(ff_remote *remote, ff_error *error) {
 }
 
 ff_status ff_remote_open(ff_remote **out, const char *url, char **folder, ff_error *error) {
+    ff_remote *remote;
+    ff_status status;
     *out = NULL;
     *folder = NULL;
-    FF_TRY(ff_alloc(out, 1, sizeof **out, "a set behind a URL", error));
-    ff_status status = ff_storage_open(&(*out)->storage, url,
-                                       &(ff_storage_options){.check = ff_interrupt_check}, error);
-    if (status == FF_OK) status = open_index(*out, error);
-    if (status == FF_OK) status = ff_copy_string(folder, (*out)->folder, error);
-    if (status != FF_OK) ff_remote_close(out);
+    FF_TRY(ff_alloc(&remote, 1, sizeof *remote, "a set behind a URL", error));
+    const ff_storage_options options = {.check = ff_interrupt_check};
+    FF_TRY_DONE(ff_storage_open(&remote->storage, url, &options, error));
+    FF_TRY_DONE(open_index(remote, error));
+    status = ff_copy_string(folder, remote->folder, error);
+done:
+    if (status != FF_OK) ff_remote_close(&remote);
+    *out = remote;
     return status;
 }
 

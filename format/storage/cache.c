@@ -433,10 +433,3 @@ void ff_cache_foresee(ff_cache *cache, ff_cache_next *next, void *context) {
     cache->victims = 0;
     pthread_mutex_unlock(&cache->removing);
 }
-
-uint64_t ff_cache_bytes(const ff_cache *cache) {
-    return atomic_load(&cache->header->bytes);
-}
-uint64_t ff_cache_limit(const ff_cache *cache) {
-    return cache->limit;
-}

@@ -79,8 +79,4 @@ FF_MUST_USE ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *e
 typedef uint64_t ff_cache_next(void *context, uint32_t object, uint32_t piece);
 void ff_cache_foresee(ff_cache *cache, ff_cache_next *next, void *context);
 
-/* Bytes of pieces of this set that are there; and the most that the whole cache may have. */
-uint64_t ff_cache_bytes(const ff_cache *cache);
-uint64_t ff_cache_limit(const ff_cache *cache);
-
 #endif

@@ -43,14 +43,6 @@ ff_status ff_client_check(const ff_client *client, ff_error *error) {
     return client->check ? client->check(error) : FF_OK;
 }
 
-ff_storage_counts ff_client_count(const ff_client *client) {
-    ff_client *own = (ff_client *)(uintptr_t)client;
-    pthread_mutex_lock(&own->mutex);
-    const ff_storage_counts counts = own->counts;
-    pthread_mutex_unlock(&own->mutex);
-    return counts;
-}
-
 /* The keys for the next request; those that expire within five minutes are asked for again. */
 static ff_status find_keys(ff_client *client, char **user, char **token, ff_error *error) {
     ff_status status = FF_OK;
@@ -197,9 +189,6 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         if (renew_keys(&now, &renewed)) continue;
         if (!may_pass(result, code) || ff_now_ns() - now.moved_ns > patience_ns(client))
             return fail(&now, result, attempts, error);
-        pthread_mutex_lock(&client->mutex);
-        client->counts.again++;
-        pthread_mutex_unlock(&client->mutex);
         FF_TRY(pause_before(&now, attempts, error));
     }
 }

@@ -20,18 +20,12 @@ FF_MUST_USE ff_status ff_client_create(ff_client **client, const char *region, d
 /* Calls `check`, unless it is NULL. */
 FF_MUST_USE ff_status ff_client_check(const ff_client *client, ff_error *error);
 void ff_client_destroy(ff_client **client); /* NULL is accepted */
-ff_storage_counts ff_client_count(const ff_client *client);
 
 typedef struct ff_request {
-    const char *method; /* "GET", "PUT", "POST", "DELETE" */
+    const char *method; /* "GET", or "PUT" without a body */
     const char *url;    /* encoded */
     const char *header; /* one more, "Name: value"; or NULL */
     const char *what;   /* for messages: the object's URL as a user writes it */
-    /* The body that is sent: of a file, or of memory. */
-    int send_fd; /* used if send_bytes is not 0 and `send` is NULL */
-    const char *send_path;
-    const void *send;
-    uint64_t send_offset, send_bytes;
     /* The body that is received: exactly the `bytes` at `offset` of an object into `to`; or, if
      * `to` is NULL, all of it into `text`, at most `limit` bytes. */
     void *to;

@@ -1,9 +1,15 @@
 #include "format/storage/storage.h"
 
-#include "format/storage/buckets.h"
+#include "format/storage/request.h"
+#include "format/storage/url.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+struct ff_storage {
+    ff_url url;
+    ff_client *client;
+};
 
 bool ff_storage_is_url(const char *path) {
     return ff_url_scheme(path) >= 0;
@@ -50,13 +56,6 @@ const char *ff_storage_url(const ff_storage *storage) {
 ff_status ff_storage_check(const ff_storage *storage, ff_error *error) {
     return ff_client_check(storage->client, error);
 }
-bool ff_storage_is_bucket(const ff_storage *storage) {
-    return storage->url.bucket != NULL;
-}
-ff_storage_counts ff_storage_count(const ff_storage *storage) {
-    return ff_client_count(storage->client);
-}
-
 /* *url is what is sent, *what the name in messages. */
 static ff_status names(const ff_storage *storage, const char *name, char **url, char **what,
                        ff_error *error) {

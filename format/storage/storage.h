@@ -1,9 +1,10 @@
 /* Room format/storage, floor 1: objects that lie behind a URL.
  *
- * This header reads, writes and lists objects. url.h splits a URL into a server and a path.
+ * This header reads objects. url.h splits a URL into a server and a path.
  * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
  * URL. request.h is one request to a server: how a response is checked, and which failures are
- * tried again. list.c reads the lists of S3. upload.c sends files.
+ * tried again. cache.h keeps what was
+ * fetched: pieces.h is its state, room.c removes what is needed last.
  *
  * May include format/base.
  *
@@ -56,9 +57,6 @@ void ff_storage_close(ff_storage **storage); /* NULL is accepted */
 const char *ff_storage_url(const ff_storage *storage);
 /* Calls the option `check`. */
 FF_MUST_USE ff_status ff_storage_check(const ff_storage *storage, ff_error *error);
-/* Whether the storage can list and write: S3's schemes. */
-bool ff_storage_is_bucket(const ff_storage *storage);
-
 /* What a server says of an object. */
 typedef struct ff_object {
     uint64_t bytes;
@@ -74,23 +72,5 @@ FF_MUST_USE ff_status ff_storage_look(ff_storage *storage, const char *name, ff_
  * another size or version now. */
 FF_MUST_USE ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object,
                                       uint64_t offset, uint64_t bytes, void *to, ff_error *error);
-
-/* Writes an object from the file `path`, which must not change meanwhile: readers see the old
- * object or the whole new one. In parts of 64 MiB or more if the file is larger than that. */
-FF_MUST_USE ff_status ff_storage_write(ff_storage *storage, const char *name, const char *path,
-                                       ff_error *error);
-
-/* Calls `take` for each object whose name begins with `prefix`, in the order of names (by bytes),
- * until a call fails. */
-typedef ff_status ff_storage_taker(void *context, const char *name, uint64_t bytes,
-                                   ff_error *error);
-FF_MUST_USE ff_status ff_storage_list(ff_storage *storage, const char *prefix,
-                                      ff_storage_taker *take, void *context, ff_error *error);
-
-/* Requests and bytes of bodies since the storage was opened; `again`: requests sent again. */
-typedef struct ff_storage_counts {
-    uint64_t requests, again, read_bytes, written_bytes;
-} ff_storage_counts;
-ff_storage_counts ff_storage_count(const ff_storage *storage);
 
 #endif

@@ -1,6 +1,5 @@
 #include "format/storage/transfer.h"
 
-#include "format/base/read.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
@@ -12,7 +11,6 @@
  * given. The first is SHA-256 of nothing. */
 #define NO_BODY                                                                                    \
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define ANY_BODY "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20 };
 
@@ -149,32 +147,6 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
-static size_t give_body(char *to, size_t size, size_t count, void *context) {
-    ff_attempt *now = context;
-    const ff_request *request = now->request;
-    const uint64_t left = request->send_bytes - now->sent;
-    const size_t room = size * count, length = left < room ? left : room;
-    if (request->send)
-        memcpy(to, (const char *)request->send + now->sent, length);
-    else if (length && ff_read_at(request->send_fd, request->send_path, to, length,
-                                  request->send_offset + now->sent, &now->failure) != FF_OK)
-        return CURL_READFUNC_ABORT;
-    now->sent += length;
-    if (now->sent > now->furthest) {
-        now->furthest = now->sent;
-        now->moved_ns = ff_now_ns();
-    }
-    return length;
-}
-
-static int seek_body(void *context, curl_off_t offset, int origin) {
-    ff_attempt *now = context;
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > now->request->send_bytes)
-        return CURL_SEEKFUNC_CANTSEEK;
-    now->sent = (uint64_t)offset;
-    return CURL_SEEKFUNC_OK;
-}
-
 static int look_around(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const ff_attempt *now = context;
     (void)a, (void)b, (void)c, (void)d;
@@ -224,21 +196,10 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
         curl->easy_setopt(handle, CURLOPT_USERPWD, user);
         curl->easy_setopt(handle, CURLOPT_AWS_SIGV4, signature);
     }
-    if (!strcmp(request->method, "POST") && !request->send_bytes) {
-        curl->easy_setopt(handle, CURLOPT_POSTFIELDS, "");
-        curl->easy_setopt(handle, CURLOPT_POSTFIELDSIZE, 0L);
-    } else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "DELETE") != 0) {
+    if (strcmp(request->method, "PUT") == 0) {
         curl->easy_setopt(handle, CURLOPT_UPLOAD, 1L);
-        /* The header Expect cannot be left out: libcurl would sign its absence. */
-        curl->easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
-        curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->send_bytes);
-        curl->easy_setopt(handle, CURLOPT_READFUNCTION, give_body);
-        curl->easy_setopt(handle, CURLOPT_READDATA, now);
-        curl->easy_setopt(handle, CURLOPT_SEEKFUNCTION, seek_body);
-        curl->easy_setopt(handle, CURLOPT_SEEKDATA, now);
+        curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)0);
     }
-    if (strcmp(request->method, "GET") != 0)
-        curl->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, CURLcode *result,
@@ -249,7 +210,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     char *signature = NULL, range[64];
     ff_status status;
     *now->response = (ff_response){0};
-    now->sent = now->said_bytes = 0;
+    now->said_bytes = 0;
     now->wait_s = 0;
     now->ranged = false;
     now->failure = (ff_error){0};
@@ -257,9 +218,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     if (!now->handle) return ff_fail(error, FF_NO_MEMORY, "out of memory for a request");
     FF_TRY_DONE(
         ff_format(&signature, error, "aws:amz:%s:s3", client->region ? client->region : ""));
-    if (user)
-        FF_TRY_DONE(
-            add_header(client->curl, &headers, request->send_bytes ? ANY_BODY : NO_BODY, error));
+    if (user) FF_TRY_DONE(add_header(client->curl, &headers, NO_BODY, error));
     if (token) FF_TRY_DONE(add_header(client->curl, &headers, token, error));
     if (request->header) FF_TRY_DONE(add_header(client->curl, &headers, request->header, error));
     set_up(now, headers, user, signature);
@@ -268,16 +227,11 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
                  request->offset + request->bytes - 1);
         client->curl->easy_setopt(now->handle, CURLOPT_RANGE, range);
     }
-    const uint64_t before = now->got, had = request->text ? request->text->length : 0;
     *result = client->curl->easy_perform(now->handle);
     now->response->code = code_of(now);
     now->said[now->said_bytes] = 0;
     pthread_mutex_lock(&client->mutex);
-    client->counts.requests++;
     client->reached |= now->response->code != 0;
-    client->counts.read_bytes +=
-        now->got - before + (request->text ? request->text->length - had : 0);
-    client->counts.written_bytes += now->sent;
     pthread_mutex_unlock(&client->mutex);
     status = ff_client_check(client, error);
     if (status == FF_OK && now->failure.status != FF_OK)

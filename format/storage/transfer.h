@@ -23,7 +23,6 @@ struct ff_client {
     bool found;   /* the credentials were looked for */
     bool reached; /* a server has answered */
     ff_credentials credentials;
-    ff_storage_counts counts;
 };
 
 /* One attempt. */
@@ -33,8 +32,7 @@ typedef struct ff_attempt {
     const ff_request *request;
     ff_response *response;
     uint64_t got;                 /* of `to`, over all attempts */
-    uint64_t sent, furthest;      /* of the body: in this attempt, and the most in any */
-    uint64_t moved_ns;            /* when a byte last arrived, or left, for the first time */
+    uint64_t moved_ns;            /* when a byte last arrived */
     char said[FF_SAID_BYTES + 1]; /* the body of a failure */
     size_t said_bytes;
     char region[64];  /* in which the server says that the bucket is */

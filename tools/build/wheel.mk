@@ -1,6 +1,7 @@
 # make wheel: the Python package with programs, library, CUDA module and the libraries that these use, as one file for
 # pip. A separate build compiles the wheel's content, without debug information, with the CUDA module for every
-# architecture of a card; CROSS=aarch64-linux-gnu makes the wheel of another processor, without that module. PROJECT_URL=... in the environment is the page that the metadata names.
+# architecture of a card; CROSS=aarch64-linux-gnu makes the wheel of another processor, without that module.
+# PROJECT_URL=... in the environment is the page that the metadata names.
 WHEEL_FOLDER ?= $(BUILD)/wheel
 .PHONY: wheel wheel-file wheel-libarchive
 wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the CUDA module for all cards
@@ -16,7 +17,8 @@ wheel-libarchive:
 wheel-file: wheel-libarchive $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)
 	@LIBARCHIVE=$$(LIBARCHIVE="$(LIBARCHIVE)" $(WHEEL_CROSS) tools/build/libarchive.sh $(WHEEL_LIBARCHIVE) 2>/dev/null) \
-	    $(WHEEL_CROSS) CC="$(CC)" CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" tools/build/wheel.sh $(BUILD) $(WHEEL_FOLDER) $(VERSION)
+	    $(WHEEL_CROSS) CC="$(CC)" CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" \
+	    tools/build/wheel.sh $(BUILD) $(WHEEL_FOLDER) $(VERSION)
 
 .PHONY: test-python
 test-python: ## the wheel with PyPI's newest PyTorch and NumPy, and alone on every Python that is found (gigabytes)
