@@ -64,7 +64,7 @@ struct ff_cache {
         uint32_t first_piece; /* among all of the set */
         int descriptor;       /* for writing; -1 = not open */
         ff_object known;      /* what the server said first */
-        bool busy;            /* a thread fetches its ends */
+        bool busy;            /* a thread fetches its ends, removes a piece or maps it */
         bool pinned;
     } * file;       /* [count + 1]; the last has only first_piece */
     int descriptor; /* of `pieces` */

@@ -37,8 +37,9 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
     const uint32_t number = cache->file[object].first_piece + piece;
     int descriptor;
     pthread_mutex_lock(&cache->mutex);
-    const bool mine = !cache->busy[number];
-    if (mine) cache->busy[number] = true;
+    struct ff_cache_file *file = &cache->file[object];
+    const bool mine = !cache->busy[number] && !file->busy;
+    if (mine) cache->busy[number] = file->busy = true;
     pthread_mutex_unlock(&cache->mutex);
     if (!mine) return false;
     bool removed = false;
@@ -59,7 +60,7 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
         ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
     }
     pthread_mutex_lock(&cache->mutex);
-    cache->busy[number] = false;
+    cache->busy[number] = file->busy = false;
     pthread_cond_broadcast(&cache->done);
     pthread_mutex_unlock(&cache->mutex);
     return removed;

@@ -1,0 +1,285 @@
+/* What a cache fetches, and what callers are promised about it. */
+#include "format/storage/pieces.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* Pieces that one request fetches. */
+enum { RUN_PIECES = 16 };
+
+/* ---- fetching ------------------------------------------------------------------------------- */
+
+/* Fetches bytes of an object into its file. The space is taken first: writing into a mapping of a
+ * full disk would end the process. */
+static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
+                       ff_error *error) {
+    struct ff_cache_file *file = &cache->file[object];
+    const uint64_t begin = offset & ~UINT64_C(4095), length = offset + bytes - begin;
+    int descriptor;
+    if (!bytes) return FF_OK;
+    FF_TRY(ff_cache_file_open(cache, object, &descriptor, error));
+    if (fallocate(descriptor, 0, (off_t)begin, (off_t)length))
+        return ff_fail_errno(error, "%s/%s: cannot take space in the cache", cache->folder,
+                             file->name);
+    char *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)begin);
+    if (map == MAP_FAILED)
+        return ff_fail_errno(error, "%s/%s: cannot map", cache->folder, file->name);
+    pthread_mutex_lock(&cache->mutex);
+    ff_object known = file->known;
+    pthread_mutex_unlock(&cache->mutex);
+    known.bytes = file->bytes;
+    ff_status status = ff_storage_read(cache->storage, file->name, &known, offset, bytes,
+                                       map + (offset - begin), error);
+    munmap(map, length);
+    if (status == FF_OK && known.bytes != file->bytes)
+        status = ff_fail(error, FF_BAD_DATA, "%s/%s: %" PRIu64 " bytes long, wanted %" PRIu64,
+                         ff_storage_url(cache->storage), file->name, known.bytes, file->bytes);
+    pthread_mutex_lock(&cache->mutex);
+    if (status == FF_OK && !*file->known.version) file->known = known;
+    pthread_mutex_unlock(&cache->mutex);
+    return status;
+}
+
+/* Fetches pieces of which this thread is the only one, here and in other processes. */
+static ff_status fetch_pieces(ff_cache *cache, uint32_t object, uint32_t first, uint32_t count,
+                              ff_error *error) {
+    const uint32_t number = cache->file[object].first_piece + first;
+    const uint64_t begin = first * FF_PIECE_BYTES, whole = cache->file[object].bytes - begin,
+                   all = count * FF_PIECE_BYTES;
+    FF_TRY(ff_room_take(cache, all, error));
+    const ff_status status = fetch(cache, object, begin, whole < all ? whole : all, error);
+    if (status != FF_OK) {
+        ff_room_give(cache, all);
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        atomic_store(&cache->fetched[number + i], atomic_fetch_add(&cache->header->fetches, 1));
+        atomic_fetch_add(&cache->counter[number + i], 1);
+    }
+    return FF_OK;
+}
+
+/* Waits for the kernel's lock: another process fetches these pieces, or removes them. */
+static ff_status lock_pieces(ff_cache *cache, uint32_t number, uint32_t count, ff_error *error) {
+    for (bool got;;) {
+        FF_TRY(ff_pieces_lock(cache->descriptor, cache->folder, FF_LOCK_PIECES + number, count,
+                              false, &got, error));
+        if (got) return FF_OK;
+        FF_TRY(ff_storage_check(cache->storage, error));
+        const struct timespec slice = {.tv_nsec = 1000 * 1000};
+        nanosleep(&slice, NULL);
+    }
+}
+
+static bool is_there(const ff_cache *cache, uint32_t number) {
+    return atomic_load_explicit(&cache->counter[number], memory_order_acquire) % 2;
+}
+
+/* Takes the first of `limit` pieces that is not there, with its neighbours, for this thread; waits
+ * while other threads have it. Returns their number; 0 = it is there now. */
+static uint32_t take_run(ff_cache *cache, uint32_t number, uint32_t limit) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&cache->mutex);
+    while (cache->busy[number]) pthread_cond_wait(&cache->done, &cache->mutex);
+    while (count < limit && !cache->busy[number + count] && !is_there(cache, number + count))
+        cache->busy[number + count++] = true;
+    pthread_mutex_unlock(&cache->mutex);
+    return count;
+}
+
+static void give_run(ff_cache *cache, uint32_t number, uint32_t count) {
+    pthread_mutex_lock(&cache->mutex);
+    for (uint32_t i = 0; i < count; i++) cache->busy[number + i] = false;
+    pthread_cond_broadcast(&cache->done);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* Fetches the pieces of [first, end) that are missing. */
+static ff_status fetch_missing(ff_cache *cache, uint32_t object, uint32_t first, uint32_t end,
+                               ff_error *error) {
+    const uint32_t own = cache->file[object].first_piece;
+    ff_status status = FF_OK;
+    for (uint32_t p = first; p < end && status == FF_OK;) {
+        if (is_there(cache, own + p)) {
+            p++;
+            continue;
+        }
+        const uint32_t limit = end - p < RUN_PIECES ? end - p : RUN_PIECES;
+        const uint32_t count = take_run(cache, own + p, limit);
+        if (!count) continue;
+        status = lock_pieces(cache, own + p, count, error);
+        if (status == FF_OK) {
+            /* Another process may have fetched some of them meanwhile. */
+            for (uint32_t at = 0, run; at < count && status == FF_OK; at += run) {
+                for (run = 1; at + run < count &&
+                              is_there(cache, own + p + at) == is_there(cache, own + p + at + run);)
+                    run++;
+                if (!is_there(cache, own + p + at))
+                    status = fetch_pieces(cache, object, p + at, run, error);
+            }
+            ff_pieces_unlock(cache->descriptor, FF_LOCK_PIECES + own + p, count);
+        }
+        give_run(cache, own + p, count);
+    }
+    return status;
+}
+
+/* ---- what others ask for -------------------------------------------------------------------- */
+
+/* Whether a range lies in an end that is kept. */
+static bool is_kept(const ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
+    const ff_pieces_row *row = &cache->row[object];
+    return offset + bytes <= atomic_load(&row->head) ||
+           offset >= row->bytes - atomic_load(&row->tail);
+}
+
+static void pieces_of(uint64_t offset, uint64_t bytes, uint32_t *first, uint32_t *end) {
+    *first = (uint32_t)(offset / FF_PIECE_BYTES);
+    *end = (uint32_t)((offset + bytes + FF_PIECE_BYTES - 1) / FF_PIECE_BYTES);
+}
+
+/* The counters of a range; false if a piece is not there. */
+static bool look(const ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
+                 ff_cache_mark *mark) {
+    uint32_t first, end;
+    *mark = 0;
+    if (is_kept(cache, object, offset, bytes)) return true;
+    pieces_of(offset, bytes, &first, &end);
+    for (uint32_t p = first; p < end; p++) {
+        const uint32_t counter = atomic_load(&cache->counter[cache->file[object].first_piece + p]);
+        if (counter % 2 == 0) return false;
+        *mark = *mark * 31 + counter;
+    }
+    return true;
+}
+
+/* The part of a range that lies in the object. */
+static void clip(const ff_cache *cache, uint32_t object, uint64_t *offset, uint64_t *bytes) {
+    const uint64_t whole = cache->file[object].bytes;
+    if (*offset > whole) *offset = whole;
+    if (*bytes > whole - *offset) *bytes = whole - *offset;
+}
+
+static void want(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes, int more) {
+    uint32_t first, end;
+    pieces_of(offset, bytes, &first, &end);
+    for (uint32_t p = first; p < end; p++)
+        atomic_fetch_add(&cache->wanted[cache->file[object].first_piece + p], (unsigned short)more);
+}
+
+ff_status ff_cache_need(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
+                        ff_cache_mark *mark, ff_error *error) {
+    uint32_t first, end;
+    ff_status status = FF_OK;
+    clip(cache, object, &offset, &bytes);
+    pieces_of(offset, bytes, &first, &end);
+    want(cache, object, offset, bytes, 1);
+    while (status == FF_OK && !look(cache, object, offset, bytes, mark))
+        status = fetch_missing(cache, object, first, end, error);
+    if (status != FF_OK) want(cache, object, offset, bytes, -1);
+    return status;
+}
+
+bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
+                   ff_cache_mark mark) {
+    ff_cache_mark now;
+    clip(cache, object, &offset, &bytes);
+    atomic_thread_fence(memory_order_acquire);
+    const bool still = look(cache, object, offset, bytes, &now) && now == mark;
+    want(cache, object, offset, bytes, -1);
+    return still;
+}
+
+void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
+    uint32_t first, end;
+    pieces_of(offset, bytes, &first, &end);
+    pthread_mutex_lock(&cache->removing);
+    for (uint32_t p = first; p < end; p++) (void)ff_piece_remove(cache, object, p);
+    pthread_mutex_unlock(&cache->removing);
+}
+
+static void take_file(ff_cache *cache, struct ff_cache_file *file) {
+    pthread_mutex_lock(&cache->mutex);
+    while (file->busy) pthread_cond_wait(&cache->done, &cache->mutex);
+    file->busy = true;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+static void give_file(ff_cache *cache, struct ff_cache_file *file) {
+    pthread_mutex_lock(&cache->mutex);
+    file->busy = false;
+    pthread_cond_broadcast(&cache->done);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* Two processes may fetch the same ends at the same time: they write the same bytes. */
+static ff_status keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,
+                      ff_error *error) {
+    ff_pieces_row *row = &cache->row[object];
+    const uint64_t had_head = atomic_load(&row->head), had_tail = atomic_load(&row->tail);
+    const uint64_t more_head = head > had_head ? head - had_head : 0,
+                   more_tail = tail > had_tail ? tail - had_tail : 0;
+    if (!more_head && !more_tail) return FF_OK;
+    FF_TRY(ff_room_take(cache, more_head + more_tail, error));
+    ff_status status = fetch(cache, object, had_head, more_head, error);
+    if (status == FF_OK) status = fetch(cache, object, row->bytes - tail, more_tail, error);
+    if (status != FF_OK) {
+        ff_room_give(cache, more_head + more_tail);
+        return status;
+    }
+    if (more_head) atomic_store(&row->head, head);
+    if (more_tail) atomic_store(&row->tail, tail);
+    return FF_OK;
+}
+
+/* Shared with other processes: while a process has it, no piece of the object is removed. The
+ * caller has the file. */
+static ff_status lock_object(ff_cache *cache, uint32_t object, ff_error *error) {
+    for (bool got = cache->file[object].pinned; !got;) {
+        FF_TRY(ff_pieces_lock(cache->descriptor, cache->folder, FF_LOCK_OBJECTS + object, 1, true,
+                              &got, error));
+        if (!got) FF_TRY(ff_storage_check(cache->storage, error));
+    }
+    return FF_OK;
+}
+
+/* No piece is removed meanwhile: its range ends where the kept end begins, which moves. */
+ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,
+                        ff_error *error) {
+    struct ff_cache_file *file = &cache->file[object];
+    if (head > file->bytes) head = file->bytes;
+    if (tail > file->bytes) tail = file->bytes;
+    if (head <= atomic_load(&cache->row[object].head) &&
+        tail <= atomic_load(&cache->row[object].tail))
+        return FF_OK;
+    take_file(cache, file);
+    ff_status status = lock_object(cache, object, error);
+    if (status == FF_OK) status = keep(cache, object, head, tail, error);
+    if (!file->pinned) ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
+    give_file(cache, file);
+    return status;
+}
+
+ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *error) {
+    struct ff_cache_file *file = &cache->file[object];
+    ff_cache_mark mark;
+    take_file(cache, file);
+    const ff_status status = lock_object(cache, object, error);
+    if (status == FF_OK) file->pinned = true;
+    give_file(cache, file);
+    FF_TRY(status);
+    FF_TRY(ff_cache_need(cache, object, 0, file->bytes, &mark, error));
+    (void)ff_cache_done(cache, object, 0, file->bytes, mark);
+    return FF_OK;
+}
+
+void ff_cache_foresee(ff_cache *cache, ff_cache_next *next, void *context) {
+    pthread_mutex_lock(&cache->removing);
+    cache->next = next;
+    cache->context = context;
+    cache->victims = 0;
+    pthread_mutex_unlock(&cache->removing);
+}
