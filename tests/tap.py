@@ -57,13 +57,13 @@ def run(arguments, limited=False):
                           preexec_fn=limit_memory if limited and not SANITIZE else None)
 
 
-def environment(name, *packages):
-    """A Python in build/NAME with these packages of PyPI beside the system's; None where PyPI cannot be reached."""
+def environment(name, *packages, dependencies=False):
+    """A Python in build/NAME with these packages of PyPI, and what they need if so wanted, beside the system's; None where PyPI cannot be reached."""
     place = os.path.join(BUILD, name)
     python = os.path.join(place, "bin", "python")
     if not os.path.exists(os.path.join(place, "installed")):
         for command in ([sys.executable, "-m", "venv", "--system-site-packages", place],
-                        [python, "-m", "pip", "-q", "install", "--no-deps", *packages]):
+                        [python, "-m", "pip", "-q", "install", *([] if dependencies else ["--no-deps"]), *packages]):
             if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
                 return None
         open(os.path.join(place, "installed"), "w").close()

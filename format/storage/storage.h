@@ -1,10 +1,10 @@
 /* Room format/storage, floor 1: objects that lie behind a URL.
  *
- * This header reads objects. url.h splits a URL into a server and a path.
- * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
- * URL. request.h is one request to a server: how a response is checked, and which failures are
- * tried again. cache.h keeps what was
- * fetched: pieces.h is its state, room.c removes what is needed last.
+ * This header reads objects. url.h splits a URL into a server and a path. credentials.h finds the
+ * keys that the AWS tools use. curl.h opens libcurl at the first use of a URL. request.h is one
+ * request to a server: how a response is checked, and which failures are tried again; transfer.c is
+ * one attempt. cache.h keeps what was fetched on a local disk: pieces.h is its state, cache_fetch.c
+ * fetches, room.c removes what is needed last.
  *
  * May include format/base.
  *

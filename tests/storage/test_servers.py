@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""Sets behind servers of others: nginx, and moto's S3. The losses and the sheet of facts are those of the same set in a folder. TAP."""
+# Needs: ffpack fftrain ffinspect
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+try:
+    import numpy
+except ImportError as missing:
+    tap.skip("servers of others", "Python lacks a module: %s" % missing)
+    tap.finish()
+FFPACK, FFTRAIN, FFINSPECT = (os.path.join(tap.BUILD, name) for name in ("ffpack", "fftrain", "ffinspect"))
+place = tempfile.mkdtemp()
+os.chmod(place, 0o755)
+os.chdir(place)
+BARE = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")}, "FFPACK_CACHE": "cache", "HOME": place,
+        "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def run(*command, env=BARE):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, env=env)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def await_server(port):
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return True
+        time.sleep(0.1)
+    return False
+
+
+def losses(data, env=BARE):
+    if os.path.exists("log"):
+        os.remove("log")
+    done = run(FFTRAIN, "--data", data, "--model", "smallnet", "--batch", 32, "--epochs", 2, "--quiet", "--out", "none", "--threads", 1, "--log-json", "log", env=env)
+    if done.returncode:
+        return "exit %d: %s" % (done.returncode, done.stderr)
+    with open("log") as file:
+        return [(line["train_loss"], line["val_loss"]) for line in map(json.loads, file) if line["event"] == "epoch"]
+
+
+def compare(name, url, env=BARE):
+    shutil.rmtree("cache", ignore_errors=True)
+    got = losses(url, env)
+    tap.ok(got == expected and len(got) == 2, "%s: training and validating has the losses of a folder" % name, (got, expected))
+    facts = [run(FFINSPECT, where + "/train", env=env).stdout.split("\n")[1:] for where in ("packed", url)]
+    tap.ok(facts[0] == facts[1] and len(facts[0]) > 5, "%s: ffinspect shows the same" % name, facts)
+    done = run(FFINSPECT, url + "/missing", env=env)
+    tap.ok(done.returncode == 74 and url + "/missing" in done.stderr and done.stderr.count("\n") == 1, "%s: a set that is missing" % name, done.stderr)
+
+
+def with_nginx():
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
+    if not nginx:
+        return tap.skip("nginx", "there is no nginx: package nginx-light")
+    port = free_port()
+    with open("nginx.conf", "w") as file:
+        file.write("daemon off; master_process off; pid nginx.pid; error_log nginx.log; events {} http { access_log off; server { listen 127.0.0.1:%d; root %s; } }\n" % (port, place))
+    server = subprocess.Popen([nginx, "-p", place, "-c", os.path.join(place, "nginx.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    atexit.register(server.kill)
+    tap.ok(await_server(port), "nginx starts")
+    compare("nginx", "http://127.0.0.1:%d/packed" % port)
+    server.terminate()
+    server.wait()
+
+
+def with_moto():
+    python = tap.environment("moto", "moto[s3,server]==5.0.28", dependencies=True)
+    if not python:
+        return tap.skip("moto", "PyPI cannot be reached")
+    port = free_port()
+    server = subprocess.Popen([python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = "http://127.0.0.1:%d" % port
+    atexit.register(server.kill)
+    tap.ok(await_server(port), "moto starts")
+    urllib.request.urlopen(urllib.request.Request(url + "/bucket", method="PUT")).read()
+    for at, _, names in os.walk("packed"):
+        for name in names:
+            with open(os.path.join(at, name), "rb") as file:
+                urllib.request.urlopen(urllib.request.Request("%s/bucket/%s/%s" % (url, at, name), file.read(), {"Content-Type": "application/octet-stream"}, method="PUT")).read()
+    keys = {**BARE, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
+    compare("moto", "s3://bucket/packed", keys)
+    server.terminate()
+    server.wait()
+
+
+for split, count, seed in (("train", 300, 1), ("val", 100, 2)):
+    numpy.save("x.npy", numpy.random.RandomState(seed).randint(0, 256, (count, 32, 32, 3), dtype=numpy.uint8))
+    numpy.save("y.npy", numpy.arange(count) % 10)
+    source = ["--stats", "compute"] if split == "train" else ["--stats-from", "packed/train"]
+    made = run(FFPACK, "x.npy", "-o", "packed/" + split, "--shard-size", "200K", *source)
+    assert made.returncode == 0, made.stderr
+expected = losses("packed")
+with_nginx()
+with_moto()
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()
