@@ -263,6 +263,7 @@ static void huge_pages(void **state) {
     ff_loader_options options = ff_loader_defaults();
     options.batch = 50, options.threads = 1, options.epochs = 1;
     options.access = FF_ACCESS_READ, options.ahead_bytes = 8 << 20;
+    options.slots = 2; /* which together have less than a huge page */
     huge = 0;
     ff_loader *loader = open_loader(dataset, &options, FF_ACCESS_READ);
     const uint64_t bytes = ff_loader_describe(loader).ahead_bytes;
