@@ -55,7 +55,7 @@ static size_t take_header(char *bytes, size_t size, size_t count, void *context)
              bytes);
     if (!strncasecmp(line, "HTTP/", 5)) { /* of another response: after a redirection, or 100 */
         *response = (ff_response){0};
-        now->ranged = false;
+        now->ranged = now->checked = false;
         now->wait_s = 0;
     } else if ((value = value_of(line, "Content-Length")) && !now->ranged) {
         response->total_known = sscanf(value, "%" SCNu64, &response->total) == 1;
@@ -133,8 +133,8 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
                        request->limit);
         return 0;
     }
-    if (!now->ranged || request->object->version[0] == 0 || now->got == 0)
-        if (check_part(now) != FF_OK) return 0;
+    if (!now->checked && check_part(now) != FF_OK) return 0;
+    now->checked = true;
     if (length > request->bytes - now->got) {
         (void)!ff_fail(&now->failure, FF_IO,
                        "%s: the server sends more than the %" PRIu64 " bytes asked for",
@@ -212,7 +212,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     *now->response = (ff_response){0};
     now->said_bytes = 0;
     now->wait_s = 0;
-    now->ranged = false;
+    now->ranged = now->checked = false;
     now->failure = (ff_error){0};
     now->handle = take_handle(client);
     if (!now->handle) return ff_fail(error, FF_NO_MEMORY, "out of memory for a request");

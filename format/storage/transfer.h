@@ -37,6 +37,7 @@ typedef struct ff_attempt {
     size_t said_bytes;
     char region[64];  /* in which the server says that the bucket is */
     double wait_s;    /* Retry-After */
+    bool checked;     /* the response is the part that was asked for */
     bool ranged;      /* the response has a range */
     uint64_t begin;   /* of it */
     ff_error failure; /* why a callback ended the transfer */

@@ -253,6 +253,30 @@ def replaced(server, env):
     tap.ok(isinstance(got, str) and ("was replaced while it was read" in got or "exit 65" in got), "a set that is replaced", str(got))
 
 
+def replaced_between(server):
+    """A body ends early, and before it continues another object is in its place."""
+    shutil.rmtree("cache", ignore_errors=True)
+    kept, state = dict(server.objects), {"cut": None}
+
+    def fault(number, handler):
+        match = handler.headers.get("Range", "").partition("=")[2].partition("-")
+        long = handler.name.endswith(".ffs") and match[2] and int(match[2]) - int(match[0]) > 100000
+        if not state["cut"] and long:
+            state["cut"] = handler.name
+            return "cut", 5000
+        if state["cut"] == handler.name:
+            server.objects[handler.name] = bytes(reversed(kept[handler.name]))
+        return None
+    server.fault = fault
+    try:
+        got = batches("s3://bucket/raw/train", epochs=1, verify="off")
+    except (OSError, RuntimeError, ValueError) as error:
+        got = str(error)
+    server.fault = None
+    server.objects.update(kept)
+    tap.ok(state["cut"] and isinstance(got, str) and "s3://bucket/raw/train" in got and "was replaced while it was read" in got, "replaced while a body was cut", str(got)[:300])
+
+
 def keys(server):
     """Keys from each place, signed as AWS wants it: the server checks."""
     bare = {name: value for name, value in server.environment(FFPACK_CACHE="cache").items() if name not in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
@@ -326,6 +350,7 @@ if tap.SHORT:
     repaired(env)
     keys(server)
     refused(server, env)
+    replaced_between(server)
     faulty(server, 10)
 if tap.LONG:
     shared(env)
