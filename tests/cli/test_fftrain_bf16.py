@@ -125,6 +125,9 @@ if ONEDNN:
            not os.path.exists("refused/checkpoints/last"), "bf16 is refused on a CPU without the instructions", done.stderr)
 done = train("none", *SMALL, "--precision", "auto", "--dry-run")
 tap.ok(done.returncode == 0, "a dry run measures nothing", done.stderr)
+done = fftrain(*[one for one in REST if one != "--quiet"], *SMALL, "--precision", "auto", "--check-gradients", "--out", "none")
+tap.ok(done.returncode == 0 and "precision  " not in done.stdout, "gradients are compared in f32 at auto",
+       done.stdout + done.stderr)
 
 # ---- what is refused
 

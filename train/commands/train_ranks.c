@@ -142,12 +142,14 @@ done:
     return status;
 }
 
-/* --precision auto: writes the choice to the settings. *text: why, owned by the caller. */
+/* --precision auto: writes the choice to the settings. *text: why, owned by the caller. Commands
+ * that need no choice measure nothing; --check-gradients has the precision without the option. */
 static ff_status choose_precision(const team *all, ff_job *job, ff_settings *settings, char **text,
                                   ff_error *error) {
     ff_trainer_options options = settings->trainer;
     ff_precision precision;
-    if (!ff_precision_is_auto(options.precision) || settings->dry_run || settings->show_batch)
+    if (!ff_precision_is_auto(options.precision) || settings->dry_run || settings->show_batch ||
+        settings->check_gradients)
         return FF_OK;
     options.job = job;
     options.quiet = true;

@@ -340,12 +340,22 @@ static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t 
     return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
 }
 
+/* Whether the pass reads parts of its scratch that it does not write (seen with oneDNN 2.6): in
+ * bf16, the gradient of the weights lays the columns of a row out by their remainder modulo the
+ * stride, and a row shorter than the stride has no column for some remainders. */
+static bool reads_unwritten(const conv *c, ff_dnnl_pass which) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    return which == FF_DNNL_BACKWARD_WEIGHTS && c->common.self->type != dnnl_f32 &&
+           s->input.w < s->stride;
+}
+
 /* Runs one pass. `weights` is read, except that the backward pass of the weights writes it. */
 static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, void *weights,
                          const void *bias, const void *destination, char *scratch) {
     pass *p = &c->passes[which];
     const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
     void *inner = p->reorder ? scratch + p->weights_offset : weights;
+    if (reads_unwritten(c, which)) memset(scratch, 0, p->scratch_bytes);
     if (p->source_reorder) {
         void *blocked = scratch + p->source_offset;
         TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
