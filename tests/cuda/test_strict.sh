@@ -38,9 +38,9 @@ costs() {
     result $? "$name: $wanted" <(echo "found: $found")
 }
 
-# A warm-up, which captures, a step and an evaluation.
+# A warm-up, which captures, a step and an evaluation, by the net's own recipe.
 net() { # NAME ARGUMENT...
-    train --batch 2 --epochs 1 --device cuda --out none "${@:2}"
+    "$build/strict/fftrain" --threads 1 --seed 3 --quiet --batch 2 --epochs 1 --device cuda --out none "${@:2}" >"$said" 2>&1
     result $? "$1"
 }
 programs() { # NAME...
