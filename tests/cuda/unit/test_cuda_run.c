@@ -109,10 +109,10 @@ static void assert_left_out(const ff_plan *whole_plan, const ff_plan *settled) {
         const char *layer = settled->graph->layers[op->layer].name;
         const bool first = strcmp(layer, "conv1") == 0 || strcmp(layer, "bn1") == 0 || i == 1;
         /* a pool's gradient may be computed by the norm after it */
-        const bool whole = whole_plan->ops[i].backward;
-        assert_true(whole || op->type == &ff_op_pool);
-        if (i < 3) assert_int_equal(op->backward, whole && !first);
-        left_out += whole && !op->backward;
+        const bool trained = whole_plan->ops[i].backward;
+        assert_true(trained || op->type == &ff_op_pool);
+        if (i < 3) assert_int_equal(op->backward, trained && !first);
+        left_out += trained && !op->backward;
         if (op->type == &ff_op_conv && strcmp(layer, "conv2") == 0) {
             assert_false(op->conv.planned->shape.input_gradient);
             assert_int_equal(op->dx, FF_BUFFER_NONE);
