@@ -39,48 +39,7 @@ static void ask_for_tables(const ff_shard *shard) {
     }
 }
 
-ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
-                               ff_shard *shard, ff_error *error) {
-    if (dataset->united) {
-        const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
-        return ff_dataset_own_shard(own->set, number - own->first_shard, maps, shard, error);
-    }
-    const ff_shard_row *row = &dataset->row[number];
-    const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
-    if (dataset->remote) FF_TRY(ff_remote_shard(dataset->remote, number, compressed, maps, error));
-    ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
-                                          : ff_shard_look(shard, dataset->path, number, error);
-    if (status == FF_OK &&
-        (shard->footer.checksum != row->footer_checksum || shard->bytes != row->file_bytes ||
-         shard->footer.sample_count != row->sample_count || shard->header.compressed != compressed))
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s: is another shard than the index names (footer %016" PRIx64
-                         ", wanted %016" PRIx64 ")",
-                         shard->path, shard->footer.checksum, row->footer_checksum);
-    if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
-    /* These two sections locate frames and their slots. */
-    if (status == FF_OK && dataset->remote) shard->cache = ff_remote_cache(dataset->remote);
-    if (status == FF_OK && compressed)
-        status = ff_shard_check_section(shard, FF_SHARD_FRAMES, error);
-    if (status == FF_OK && compressed)
-        status = ff_shard_check_section(shard, FF_SHARD_RECORDS, error);
-    if (status != FF_OK) ff_shard_close(shard);
-    return status;
-}
-
-/* The caller holds the mutex. */
-static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
-    ff_shard *shard = &dataset->shard[number];
-    const bool known = atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN;
-    FF_TRY(known ? ff_shard_map(shard, error)
-                 : ff_dataset_own_shard(dataset, number, maps, shard, error));
-    atomic_store_explicit(&dataset->shard_ready[number],
-                          shard->mapped.map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN,
-                          memory_order_release);
-    return FF_OK;
-}
-
-/* Without the mutex: threads wait for several shards of a set behind a URL at the same time. */
+/* Fetches what opening a shard reads, if the set lies behind a URL. */
 static ff_status fetch_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                              ff_error *error) {
     if (dataset->united) {
@@ -92,12 +51,59 @@ static ff_status fetch_shard(const ff_dataset *dataset, uint32_t number, bool ma
     return ff_remote_shard(dataset->remote, number, compressed, maps, error);
 }
 
+/* ff_dataset_own_shard after fetch_shard. */
+static ff_status open_shard(const ff_dataset *dataset, uint32_t number, bool maps, ff_shard *shard,
+                            ff_error *error) {
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
+        return open_shard(own->set, number - own->first_shard, maps, shard, error);
+    }
+    const ff_shard_row *row = &dataset->row[number];
+    const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
+    ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
+                                          : ff_shard_look(shard, dataset->path, number, error);
+    if (status == FF_OK &&
+        (shard->footer.checksum != row->footer_checksum || shard->bytes != row->file_bytes ||
+         shard->footer.sample_count != row->sample_count || shard->header.compressed != compressed))
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: is another shard than the index names (footer %016" PRIx64
+                         ", wanted %016" PRIx64 ")",
+                         shard->path, shard->footer.checksum, row->footer_checksum);
+    if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
+    if (status == FF_OK && dataset->remote) shard->cache = ff_remote_cache(dataset->remote);
+    /* These two sections locate frames and their slots. */
+    if (status == FF_OK && compressed)
+        status = ff_shard_check_section(shard, FF_SHARD_FRAMES, error);
+    if (status == FF_OK && compressed)
+        status = ff_shard_check_section(shard, FF_SHARD_RECORDS, error);
+    if (status != FF_OK) ff_shard_close(shard);
+    return status;
+}
+
+ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
+                               ff_shard *shard, ff_error *error) {
+    FF_TRY(fetch_shard(dataset, number, maps, error));
+    return open_shard(dataset, number, maps, shard, error);
+}
+
+/* The caller holds the mutex. */
+static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
+    ff_shard *shard = &dataset->shard[number];
+    const bool known = atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN;
+    FF_TRY(known ? ff_shard_map(shard, error) : open_shard(dataset, number, maps, shard, error));
+    atomic_store_explicit(&dataset->shard_ready[number],
+                          shard->mapped.map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN,
+                          memory_order_release);
+    return FF_OK;
+}
+
 static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,
                             ff_error *error) {
     const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
     *out = &dataset->shard[number];
     if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire) >= wanted)
         return FF_OK;
+    /* Without the mutex: threads wait for several shards at the same time. */
     FF_TRY(fetch_shard(dataset, number, maps, error));
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;

@@ -7,7 +7,6 @@
 #include "format/disk/checksum.h"
 #include "format/reader/history.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +70,7 @@ static ff_status fetch_index(ff_remote *remote, ff_object *index, ff_error *erro
 static ff_status find_folder(ff_remote *remote, ff_object *object, ff_error *error) {
     uint8_t bytes[FF_HEADER_BYTES], id[16];
     ff_index_header header;
-    char name[48], *path = NULL;
+    char name[33], *path = NULL;
     bool there;
     ff_status status;
     FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, object, &there, error));
@@ -87,7 +86,7 @@ static ff_status find_folder(ff_remote *remote, ff_object *object, ff_error *err
         ff_storage_read(remote->storage, FF_INDEX_NAME, object, 0, sizeof bytes, bytes, error));
     FF_TRY_DONE(ff_index_header_decode(&header, bytes, object->bytes, path, error));
     ff_id_of(id, bytes, sizeof bytes);
-    for (int i = 0; i < 16; i++) snprintf(name + 2 * i, 3, "%02x", id[i]);
+    ff_hex(name, id, sizeof id);
     status = ff_cache_place(&remote->folder, &remote->options, name, error);
 done:
     free(path);

@@ -62,11 +62,11 @@ static ff_status fetch_pieces(ff_cache *cache, uint32_t object, uint32_t first, 
     return FF_OK;
 }
 
-/* Waits for the kernel's lock: another process fetches these pieces, or removes them. */
-static ff_status lock_pieces(ff_cache *cache, uint32_t number, uint32_t count, ff_error *error) {
+/* Waits for the kernel's lock, while other processes fetch, remove or map. */
+static ff_status await_lock(ff_cache *cache, uint64_t at, uint64_t bytes, bool shared,
+                            ff_error *error) {
     for (bool got;;) {
-        FF_TRY(ff_pieces_lock(cache->descriptor, cache->folder, FF_LOCK_PIECES + number, count,
-                              false, &got, error));
+        FF_TRY(ff_pieces_lock(cache->descriptor, cache->folder, at, bytes, shared, &got, error));
         if (got) return FF_OK;
         FF_TRY(ff_storage_check(cache->storage, error));
         const struct timespec slice = {.tv_nsec = 1000 * 1000};
@@ -110,7 +110,7 @@ static ff_status fetch_missing(ff_cache *cache, uint32_t object, uint32_t first,
         const uint32_t limit = end - p < RUN_PIECES ? end - p : RUN_PIECES;
         const uint32_t count = take_run(cache, own + p, limit);
         if (!count) continue;
-        status = lock_pieces(cache, own + p, count, error);
+        status = await_lock(cache, FF_LOCK_PIECES + own + p, count, false, error);
         if (status == FF_OK) {
             /* Another process may have fetched some of them meanwhile. */
             for (uint32_t at = 0, run; at < count && status == FF_OK; at += run) {
@@ -238,12 +238,8 @@ static ff_status keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t 
 /* Shared with other processes: while a process has it, no piece of the object is removed. The
  * caller has the file. */
 static ff_status lock_object(ff_cache *cache, uint32_t object, ff_error *error) {
-    for (bool got = cache->file[object].pinned; !got;) {
-        FF_TRY(ff_pieces_lock(cache->descriptor, cache->folder, FF_LOCK_OBJECTS + object, 1, true,
-                              &got, error));
-        if (!got) FF_TRY(ff_storage_check(cache->storage, error));
-    }
-    return FF_OK;
+    if (cache->file[object].pinned) return FF_OK;
+    return await_lock(cache, FF_LOCK_OBJECTS + object, 1, true, error);
 }
 
 /* No piece is removed meanwhile: its range ends where the kept end begins, which moves. */

@@ -76,22 +76,6 @@ static ff_status open_state(int *descriptor, const char *path, const char *folde
     return FF_OK;
 }
 
-void ff_piece_range_of(const ff_pieces_row *row, uint32_t piece, uint64_t *begin, uint64_t *bytes) {
-    const uint64_t block = 4096;
-    const uint64_t head = ff_align_u64(atomic_load(&row->head), block),
-                   tail = (row->bytes - atomic_load(&row->tail)) & ~(block - 1);
-    uint64_t end = ((uint64_t)piece + 1) * FF_PIECE_BYTES;
-    *begin = piece * FF_PIECE_BYTES;
-    if (*begin < head) *begin = head;
-    if (end > tail) end = tail;
-    *bytes = end > *begin ? end - *begin : 0;
-}
-
-void ff_piece_range(const ff_cache *cache, uint32_t object, uint32_t piece, uint64_t *begin,
-                    uint64_t *bytes) {
-    ff_piece_range_of(&cache->row[object], piece, begin, bytes);
-}
-
 /* ---- one set -------------------------------------------------------------------------------- */
 
 static void make_state(ff_cache *cache) {
@@ -104,16 +88,6 @@ static void make_state(ff_cache *cache) {
         cache->row[i].bytes = cache->file[i].bytes;
         snprintf(cache->row[i].name, FF_NAME_BYTES, "%s", cache->file[i].name);
     }
-}
-
-static bool fits_state(const ff_cache *cache) {
-    const ff_pieces_header *header = cache->header;
-    bool fits = !memcmp(header->magic, magic, sizeof magic) &&
-                header->piece_bytes == FF_PIECE_BYTES && header->object_count == cache->count &&
-                header->piece_count == cache->file[cache->count].first_piece;
-    for (uint32_t i = 0; fits && i < cache->count; i++)
-        fits = cache->row[i].bytes == cache->file[i].bytes;
-    return fits;
 }
 
 bool ff_pieces_fit(const void *map, uint64_t bytes) {
@@ -129,6 +103,14 @@ bool ff_pieces_fit(const void *map, uint64_t bytes) {
     for (uint64_t i = 0; i < header->object_count; i++)
         pieces += (row[i].bytes + FF_PIECE_BYTES - 1) / FF_PIECE_BYTES;
     return pieces == header->piece_count;
+}
+
+static bool fits_state(const ff_cache *cache) {
+    bool fits = ff_pieces_fit(cache->header, cache->map_bytes) &&
+                cache->header->object_count == cache->count;
+    for (uint32_t i = 0; fits && i < cache->count; i++)
+        fits = cache->row[i].bytes == cache->file[i].bytes;
+    return fits;
 }
 
 /* What is there, by counters and ends. */

@@ -97,14 +97,6 @@ void ff_pieces_unlock(int descriptor, uint64_t at, uint64_t bytes);
 FF_MUST_USE ff_status ff_pieces_open(ff_cache *cache, ff_error *error);
 void ff_pieces_close(ff_cache *cache);
 
-/* The part of an object's file that piece `piece` may take: without its kept ends, whole blocks of
- * 4096 bytes. *bytes = 0: nothing. */
-void ff_piece_range(const ff_cache *cache, uint32_t object, uint32_t piece, uint64_t *begin,
-                    uint64_t *bytes);
-
-/* The same by the row alone. */
-void ff_piece_range_of(const ff_pieces_row *row, uint32_t piece, uint64_t *begin, uint64_t *bytes);
-
 /* Adds `bytes` to the usage, after removing pieces until they fit: FF_IO if nothing can be removed.
  */
 FF_MUST_USE ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error);

@@ -174,11 +174,10 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
                           ff_error *error) {
     ff_attempt now = {
         .client = client, .request = request, .response = response, .moved_ns = ff_now_ns()};
-    const size_t had = request->text ? request->text->length : 0;
     bool renewed = false;
     for (int attempts = 1;; attempts++) {
         CURLcode result;
-        if (request->text) request->text->length = had;
+        if (request->text) request->text->length = 0;
         FF_TRY(attempt_once(&now, &result, error));
         const long code = response->code;
         const bool whole = !request->to || now.got == request->bytes;

@@ -13,8 +13,7 @@
 typedef struct ff_client ff_client;
 
 /* `region`: requests are signed for S3 in this region, with the credentials that are found at the
- * first request; NULL: no request is signed. check: as in
- * ff_storage_options. */
+ * first request; NULL: no request is signed. check: as in ff_storage_options. */
 FF_MUST_USE ff_status ff_client_create(ff_client **client, const char *region, double timeout_s,
                                        ff_status (*check)(ff_error *error), ff_error *error);
 /* Calls `check`, unless it is NULL. */
@@ -27,7 +26,7 @@ typedef struct ff_request {
     const char *header; /* one more, "Name: value"; or NULL */
     const char *what;   /* for messages: the object's URL as a user writes it */
     /* The body that is received: exactly the `bytes` at `offset` of an object into `to`; or, if
-     * `to` is NULL, all of it into `text`, at most `limit` bytes. */
+     * `to` is NULL, all of it into the empty `text`, at most `limit` bytes. */
     void *to;
     uint64_t offset, bytes;
     ff_object *object; /* with `to`: compared with the response, and filled if it has no version */

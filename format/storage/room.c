@@ -21,16 +21,31 @@
 
 /* ---- one piece ------------------------------------------------------------------------------ */
 
-static bool lock_all(ff_cache *cache, uint32_t object, uint32_t number) {
+/* Locks piece `number` of a set, and its object: false if a process maps, fetches or removes it. */
+static bool lock_both(int descriptor, uint32_t object, uint32_t number) {
     bool got;
     const uint64_t mapped = FF_LOCK_OBJECTS + object, piece = FF_LOCK_PIECES + number;
-    if (cache->file[object].pinned) return false;
-    if (ff_pieces_lock(cache->descriptor, "", mapped, 1, false, &got, NULL) != FF_OK || !got)
-        return false;
-    if (ff_pieces_lock(cache->descriptor, "", piece, 1, false, &got, NULL) == FF_OK && got)
-        return true;
-    ff_pieces_unlock(cache->descriptor, mapped, 1);
+    if (ff_pieces_lock(descriptor, "", mapped, 1, false, &got, NULL) != FF_OK || !got) return false;
+    if (ff_pieces_lock(descriptor, "", piece, 1, false, &got, NULL) == FF_OK && got) return true;
+    ff_pieces_unlock(descriptor, mapped, 1);
     return false;
+}
+
+/* Frees the part of an object's file that is the piece's alone: without the kept ends, whole blocks
+ * of 4096 bytes. From the counter's move on, no reader believes what it reads. The caller has both
+ * locks, and the piece is there. */
+static void drop(const ff_pieces_row *row, atomic_uint_least32_t *counter, uint32_t piece,
+                 int file) {
+    const uint64_t block = 4096;
+    const uint64_t head = ff_align_u64(atomic_load(&row->head), block);
+    const uint64_t tail = (row->bytes - atomic_load(&row->tail)) & ~(block - 1);
+    uint64_t begin = piece * FF_PIECE_BYTES, end = begin + FF_PIECE_BYTES;
+    if (begin < head) begin = head;
+    if (end > tail) end = tail;
+    atomic_fetch_add(counter, 1);
+    if (end > begin)
+        (void)!fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
+                         (off_t)(end - begin));
 }
 
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
@@ -43,18 +58,12 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
     pthread_mutex_unlock(&cache->mutex);
     if (!mine) return false;
     bool removed = false;
-    if (lock_all(cache, object, number)) {
-        uint32_t counter = atomic_load(&cache->counter[number]);
-        if (counter % 2 && ff_cache_file_open(cache, object, &descriptor, NULL) == FF_OK) {
-            uint64_t begin, bytes;
-            /* From here on no reader believes what it reads. */
-            atomic_store(&cache->counter[number], counter + 1);
-            ff_piece_range(cache, object, piece, &begin, &bytes);
-            if (bytes)
-                (void)!fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                 (off_t)begin, (off_t)bytes);
+    if (!file->pinned && lock_both(cache->descriptor, object, number)) {
+        removed = atomic_load(&cache->counter[number]) % 2 &&
+                  ff_cache_file_open(cache, object, &descriptor, NULL) == FF_OK;
+        if (removed) {
+            drop(&cache->row[object], &cache->counter[number], piece, descriptor);
             ff_room_give(cache, FF_PIECE_BYTES);
-            removed = true;
         }
         ff_pieces_unlock(cache->descriptor, FF_LOCK_PIECES + number, 1);
         ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
@@ -226,12 +235,7 @@ static int64_t lock_first(int descriptor, const ff_pieces_header *header, const 
             *object = i;
             *piece = p;
         }
-    bool got = false;
-    if (best < 0) return -1;
-    (void)!ff_pieces_lock(descriptor, "", FF_LOCK_OBJECTS + *object, 1, false, &got, NULL);
-    if (got)
-        (void)!ff_pieces_lock(descriptor, "", FF_LOCK_PIECES + (uint64_t)best, 1, false, &got,
-                              NULL);
+    const bool got = best >= 0 && lock_both(descriptor, *object, (uint32_t)best);
     return got && atomic_load(&counter[best]) % 2 ? best : -1;
 }
 
@@ -241,17 +245,12 @@ static bool remove_there(ff_cache *cache, int folder, int descriptor, char *map)
     ff_pieces_header *header = (void *)map;
     ff_pieces_row *row = (void *)(map + FF_PIECES_HEADER_BYTES);
     atomic_uint_least32_t *counter = (void *)(row + header->object_count);
-    uint32_t object, piece;
-    uint64_t begin, bytes;
+    uint32_t object = 0, piece = 0;
     const int64_t number = lock_first(descriptor, header, row, counter, &object, &piece);
-    if (number < 0) return false;
-    atomic_fetch_add(&counter[number], 1);
-    ff_piece_range_of(&row[object], piece, &begin, &bytes);
-    const int file = openat(folder, row[object].name, O_RDWR | O_CLOEXEC);
-    if (file >= 0 && bytes)
-        (void)!fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
-                         (off_t)bytes);
-    if (file >= 0) close(file);
+    const int file = number < 0 ? -1 : openat(folder, row[object].name, O_RDWR | O_CLOEXEC);
+    if (file < 0) return false;
+    drop(&row[object], &counter[number], piece, file);
+    close(file);
     atomic_fetch_sub(&header->bytes, FF_PIECE_BYTES);
     atomic_fetch_sub(cache->usage, FF_PIECE_BYTES);
     return true;

@@ -20,11 +20,9 @@ static ff_status open_all(ff_storage *storage, const char *url, const ff_storage
     char *region = NULL, *endpoint = NULL;
     ff_status status;
     FF_TRY_DONE(ff_credentials_region(&region, error));
-    FF_TRY_DONE(options->endpoint ? ff_copy_string(&endpoint, options->endpoint, error)
-                                  : ff_credentials_endpoint(&endpoint, error));
+    FF_TRY_DONE(ff_credentials_endpoint(&endpoint, error));
     FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, error));
-    const bool is_signed = storage->url.bucket && !options->anonymous;
-    status = ff_client_create(&storage->client, is_signed ? region : NULL,
+    status = ff_client_create(&storage->client, storage->url.bucket ? region : NULL,
                               options->timeout_s > 0 ? options->timeout_s : FF_STORAGE_TIMEOUT_S,
                               options->check, error);
 done:
@@ -56,6 +54,7 @@ const char *ff_storage_url(const ff_storage *storage) {
 ff_status ff_storage_check(const ff_storage *storage, ff_error *error) {
     return ff_client_check(storage->client, error);
 }
+
 /* *url is what is sent, *what the name in messages. */
 static ff_status names(const ff_storage *storage, const char *name, char **url, char **what,
                        ff_error *error) {

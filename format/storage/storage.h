@@ -10,7 +10,7 @@
  *
  * A storage is a URL below which objects have names, as files have in a folder:
  *
- *     s3://BUCKET/PREFIX       S3: AWS, or the server of `endpoint` (MinIO, Ceph, R2)
+ *     s3://BUCKET/PREFIX       S3: AWS, or the server that AWS_ENDPOINT_URL names (MinIO, Ceph, R2)
  *     gs://BUCKET/PREFIX       Google Cloud Storage by its S3 interface, with HMAC keys
  *     https://HOST/PATH        a web server that answers ranges; read only
  *     http://HOST/PATH         the same, unencrypted
@@ -32,10 +32,6 @@
 typedef struct ff_storage ff_storage;
 
 typedef struct ff_storage_options {
-    /* The S3 server, "http://localhost:9000"; NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or the
-     * scheme's own. */
-    const char *endpoint;
-    bool anonymous; /* sends no keys, even if there are some */
     /* Called some times a second while a call waits: a failure ends the call. NULL = never called.
      * For signals: ff_interrupt_check (format/cli/interrupt.h). */
     ff_status (*check)(ff_error *error);
@@ -57,6 +53,7 @@ void ff_storage_close(ff_storage **storage); /* NULL is accepted */
 const char *ff_storage_url(const ff_storage *storage);
 /* Calls the option `check`. */
 FF_MUST_USE ff_status ff_storage_check(const ff_storage *storage, ff_error *error);
+
 /* What a server says of an object. */
 typedef struct ff_object {
     uint64_t bytes;

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 /* S3 wants the hash of the body among the signed headers; libcurl signs with the one that it is
- * given. The first is SHA-256 of nothing. */
+ * given. This is SHA-256 of nothing. */
 #define NO_BODY                                                                                    \
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -125,9 +125,8 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
         return length;
     }
     if (!request->to) {
-        if (request->text && request->text->length + length <= request->limit)
+        if (request->text->length + length <= request->limit)
             return ff_buffer_add(request->text, bytes, length, &now->failure) == FF_OK ? length : 0;
-        if (!request->text) return length;
         (void)!ff_fail(&now->failure, FF_BAD_DATA,
                        "%s: the server's answer has more than %zu bytes", request->what,
                        request->limit);
