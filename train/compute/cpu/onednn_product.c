@@ -105,9 +105,10 @@ static dnnl_status_t in_f32(const ff_product *p, const float *a, const float *b,
 
 dnnl_status_t ff_product_run(ff_onednn *self, const ff_product *form, const void *a, const void *b,
                              const float *bias, void *c) {
-    struct ff_planned_product *p;
+    struct ff_planned_product *p = NULL;
     if (self->type == dnnl_f32) return in_f32(form, a, b, bias, c);
     dnnl_status_t status = find(self, form, &p);
+    if (status != dnnl_success) return status;
     const dnnl_memory_t memories[] = {p->a, p->b, p->c, p->bias};
     const void *const arrays[] = {a, b, c, bias};
     for (int i = 0; i < 4 && status == dnnl_success; i++)
