@@ -1,6 +1,6 @@
 /* Convolutions and linear layers in bf16, against sums in double of the same bf16 factors, each
  * rounded once. */
-#include "tests/unit/train_helpers.h"
+#include "tests/unit/conv_case.h"
 
 static int open_table(void **state) {
     const ff_compute_options options = {.threads = 2, .precision = FF_PRECISION_BF16};
@@ -44,30 +44,6 @@ static double *doubles(size_t count) {
 }
 
 /* ---- convolutions ---- */
-
-typedef struct conv_case {
-    int n, c, h, w, o, kernel, stride, pad, groups;
-    bool bias, images, frozen;
-} conv_case;
-
-static ff_conv_shape shape_of(const ff_compute *compute, const conv_case *k) {
-    const ff_compute_ops *ops = compute->ops;
-    return (ff_conv_shape){
-        .input = {k->n, k->c, k->h, k->w,
-                  k->images ? ops->input_block(compute, k->c) : ops->channel_block(compute, k->c)},
-        .output = {k->n, k->o, (k->h + 2 * k->pad - k->kernel) / k->stride + 1,
-                   (k->w + 2 * k->pad - k->kernel) / k->stride + 1,
-                   ops->channel_block(compute, k->o)},
-        .kernel = k->kernel,
-        .stride = k->stride,
-        .pad = k->pad,
-        .groups = k->groups,
-        .bias = k->bias,
-        .input_gradient = !k->images,
-        .training = true,
-        .frozen = k->frozen,
-    };
-}
 
 typedef struct conv_sums {
     double *y, *dx, *dw, *db;
@@ -126,7 +102,7 @@ static void check_weights(ff_compute *compute, const ff_conv *conv, void *dw, co
 
 static void check_conv(ff_compute *compute, dice *d, const conv_case *k) {
     const ff_compute_ops *ops = compute->ops;
-    const ff_conv_shape s = shape_of(compute, k);
+    const ff_conv_shape s = conv_case_shape(compute, k);
     const size_t xs = logical_count(&s.input), ys = logical_count(&s.output);
     const size_t weights = (size_t)k->o * (k->c / k->groups) * k->kernel * k->kernel;
     const size_t channels = (size_t)ff_tensor_padded_channels(&s.output);
@@ -173,45 +149,30 @@ static void check_conv(ff_compute *compute, dice *d, const conv_case *k) {
 }
 
 static void conv_is_rounded_once(void **state) {
-    static const int channels[] = {1, 2, 3, 4, 5, 16, 17, 24, 32, 40, 64, 72};
-    static const int kernels[] = {1, 2, 3, 3, 5, 7};
     dice d = {.seed = 31};
     if (!*state) skip();
     for (int i = 0; i < 60; i++) {
-        conv_case k = {
-            .n = between(&d, 1, 5),
-            .c = channels[roll(&d, 12)],
-            .o = channels[roll(&d, 12)],
-            .kernel = kernels[roll(&d, 6)],
-            .stride = between(&d, 1, 2),
-            .bias = roll(&d, 2),
-            .images = roll(&d, 3) == 0,
-            .frozen = roll(&d, 4) == 0,
-            .groups = 1,
-        };
-        k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
-        k.h = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
-        k.w = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
+        const conv_case k = draw_conv_case(&d);
         check_conv(*state, &d, &k);
     }
     /* the nets' shapes: stems, whitening, few pixels, groups of one channel and of several */
     static const conv_case nets[] = {
-        {2, 3, 32, 32, 24, 2, 1, 0, 1, true, true, true},
-        {2, 64, 14, 14, 64, 3, 1, 1, 1, false, false, false},
-        {2, 3, 32, 32, 64, 7, 2, 3, 1, false, true, false},
-        {2, 3, 32, 32, 64, 3, 1, 1, 1, false, true, false},
-        {3, 1, 28, 28, 32, 3, 1, 1, 1, true, true, false},
-        {2, 64, 1, 1, 64, 3, 1, 1, 1, false, false, false},
-        {2, 64, 2, 2, 128, 3, 2, 1, 1, false, false, false},
-        {3, 64, 2, 2, 64, 3, 1, 1, 1, true, false, false},
-        {2, 64, 14, 14, 64, 3, 1, 1, 64, false, false, false},
-        {2, 64, 14, 14, 64, 3, 2, 1, 64, true, false, false},
-        {2, 24, 9, 7, 24, 3, 1, 1, 24, false, false, false},
-        {2, 64, 8, 8, 128, 3, 1, 1, 4, false, false, false},
-        {2, 10, 8, 8, 20, 3, 1, 1, 2, false, false, false},
+        {2, 3, 32, 32, 24, 2, 1, 0, true, true, true, 1},
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false, 1},
+        {2, 3, 32, 32, 64, 7, 2, 3, false, true, false, 1},
+        {2, 3, 32, 32, 64, 3, 1, 1, false, true, false, 1},
+        {3, 1, 28, 28, 32, 3, 1, 1, true, true, false, 1},
+        {2, 64, 1, 1, 64, 3, 1, 1, false, false, false, 1},
+        {2, 64, 2, 2, 128, 3, 2, 1, false, false, false, 1},
+        {3, 64, 2, 2, 64, 3, 1, 1, true, false, false, 1},
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false, 64},
+        {2, 64, 14, 14, 64, 3, 2, 1, true, false, false, 64},
+        {2, 24, 9, 7, 24, 3, 1, 1, false, false, false, 24},
+        {2, 64, 8, 8, 128, 3, 1, 1, false, false, false, 4},
+        {2, 10, 8, 8, 20, 3, 1, 1, false, false, false, 2},
         /* rows shorter than a stride */
-        {2, 32, 20, 1, 16, 3, 2, 1, 1, false, false, false},
-        {2, 17, 6, 2, 16, 4, 3, 1, 1, true, true, false},
+        {2, 32, 20, 1, 16, 3, 2, 1, false, false, false, 1},
+        {2, 17, 6, 2, 16, 4, 3, 1, true, true, false, 1},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) check_conv(*state, &d, &nets[i]);
 }

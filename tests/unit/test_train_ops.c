@@ -1,4 +1,5 @@
 /* Every entry of every compute table against the plain loops, on random odd shapes. */
+#include "tests/unit/conv_case.h"
 #include "tests/unit/norm_ranks_case.h"
 
 #include "train/compute/optimizers/optimizers.h"
@@ -24,12 +25,6 @@ static int close_tables(void **state) {
 
 /* ---- convolution ---- */
 
-typedef struct conv_case {
-    int n, c, h, w, o, kernel, stride, pad;
-    bool bias, images, frozen;
-    int groups;
-} conv_case;
-
 /* One convolution on one table: y, dx, dw, db in plain layouts. */
 typedef struct conv_results {
     float *y, *dx, *dw, *db;
@@ -38,21 +33,7 @@ typedef struct conv_results {
 static conv_results run_conv(ff_compute *compute, const conv_case *k, const float *x,
                              const float *w, const float *bias, const float *dy) {
     const ff_compute_ops *ops = compute->ops;
-    int block = k->images ? ops->input_block(compute, k->c) : ops->channel_block(compute, k->c);
-    ff_conv_shape shape = {
-        .input = {k->n, k->c, k->h, k->w, block},
-        .output = {k->n, k->o, (k->h + 2 * k->pad - k->kernel) / k->stride + 1,
-                   (k->w + 2 * k->pad - k->kernel) / k->stride + 1,
-                   ops->channel_block(compute, k->o)},
-        .kernel = k->kernel,
-        .stride = k->stride,
-        .pad = k->pad,
-        .groups = k->groups,
-        .bias = k->bias,
-        .input_gradient = !k->images,
-        .training = true,
-        .frozen = k->frozen,
-    };
+    const ff_conv_shape shape = conv_case_shape(compute, k);
     ff_conv *conv;
     assert_ok(ops->conv_create(compute, &shape, NULL, &conv, error));
     char *scratch;
@@ -166,24 +147,9 @@ static void compare_conv(const tables *both, dice *d, const conv_case *k) {
 }
 
 static void conv_matches(void **state) {
-    static const int channels[] = {1, 2, 3, 4, 5, 16, 17, 24, 32, 40, 64, 72};
-    static const int kernels[] = {1, 2, 3, 3, 5, 7};
     dice d = {.seed = 11};
     for (int i = 0; i < 60; i++) {
-        conv_case k = {
-            .n = between(&d, 1, 5),
-            .c = channels[roll(&d, 12)],
-            .o = channels[roll(&d, 12)],
-            .kernel = kernels[roll(&d, 6)],
-            .stride = between(&d, 1, 2),
-            .bias = roll(&d, 2),
-            .images = roll(&d, 3) == 0,
-            .frozen = roll(&d, 4) == 0,
-            .groups = 1,
-        };
-        k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
-        k.h = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
-        k.w = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
+        const conv_case k = draw_conv_case(&d);
         compare_conv(*state, &d, &k);
     }
     /* the shapes that Winograd takes, and the nets' stems; a whitening convolution */
