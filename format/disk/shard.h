@@ -12,8 +12,8 @@ typedef struct ff_shard {
     char *path;
     uint64_t bytes;
     ff_mapped mapped; /* its marks are the footer's checksum */
-    /* Of a set behind a URL: where the file's pieces are fetched; NULL = a whole file. Set by the
-     * reader, which owns it. */
+    /* Where the pieces of the file are fetched, if the set lies behind a URL; NULL = the file is
+     * whole. The reader sets and owns the cache. */
     struct ff_cache *cache;
     dev_t device; /* these three tell whether a file is the one that was opened, unchanged */
     ino_t inode;

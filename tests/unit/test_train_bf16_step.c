@@ -85,8 +85,8 @@ static void update_on(ff_compute *compute, ff_rule rule, const float *start, con
     free(kept);
 }
 
-/* The f32 masters are those of the same gradients in f32, but for the order of sums of norms; the
- * working copies are the masters, rounded. */
+/* The f32 masters are those of the same gradients in f32, except for the order of sums of norms;
+ * the working copies are the masters, rounded. */
 static void updates_are_of_the_gradients(void **state) {
     enum { ALL = 72 * 72 + 40 };
     ff_compute **both = *state;

@@ -175,7 +175,8 @@ typedef enum ff_fusion {
 
 typedef struct ff_compute_ops {
     const char *name;
-    /* Of the CPU's tables: as ff_compute_allows. */
+    /* Required in tables of the CPU: whether the table computes in this precision
+     * (ff_compute_allows). */
     ff_status (*allows)(ff_precision precision, ff_error *error);
     /* required. On failure *compute = NULL. */
     ff_status (*open)(ff_compute **compute, const ff_compute_options *options, ff_error *error);

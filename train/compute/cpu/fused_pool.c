@@ -28,7 +28,7 @@ static const kernels *kernels_for(const ff_compute *compute, const ff_pool *pool
     return row < 0 || pool->adaptive ? NULL : &table[row];
 }
 
-/* Of a block of channels. */
+/* The elements of one image in a block of channels. */
 static size_t plane_of(const ff_tensor *t) {
     return (size_t)t->h * t->w * t->block;
 }
@@ -109,7 +109,7 @@ static void gelu_back(size_t count, const float *x, const float *dy, float *dx) 
     for (size_t i = 0; i < count; i++) dx[i] = dy[i] * ff_gelu_slope(x[i]);
 }
 
-/* Of f32. */
+/* The activations of f32; the norm's kernels have those of bf16. */
 static const struct {
     void (*forward)(size_t count, const float *x, float *y);
     void (*backward)(size_t count, const float *seen, const float *dy, float *dx);

@@ -142,8 +142,8 @@ static __global__ void __launch_bounds__(THREADS) end_kernel(const ff_cuda_muon 
     }
 }
 
-/* For each bank, as many blocks as the largest one needs; none, which every launch refuses, for
- * what is out of the declared limits. */
+/* Each bank gets as many blocks as the largest bank needs. Beyond the declared limits the grid is
+ * empty, and every launch refuses an empty grid. */
 static dim3 grid_of(const ff_cuda_queue *queue, int count, uint64_t most) {
     if (count < 1 || count > 65535 || !most || most % 8) return dim3(0);
     return dim3(blocks_of(queue, most / 8), (unsigned)count);
