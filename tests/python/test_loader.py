@@ -452,7 +452,7 @@ pair = [threading.Thread(target=take) for _ in range(2)]
 [thread.start() for thread in pair]
 [thread.join(60) for thread in pair]
 tap.ok(sorted(outcomes) == ["UsageError: the loader is used from two threads at once", "a batch"], "two threads at once", outcomes)
-ticks, ticking = [0, 0], [True]
+ticks, ticking = [0], [True]
 
 
 def tick():
@@ -463,12 +463,14 @@ def tick():
 
 ticker = threading.Thread(target=tick)
 ticker.start()
-began = ticks[0]
-slow._own.next((b"images",))
-ticks[1] = ticks[0] - began
+within = [] # a call that holds the interpreter's lock lets the other thread tick before it and after it, never more often
+while len(within) < 100 and max(within, default=0) < 5:
+    began = ticks[0]
+    slow._own.next((b"images",))
+    within.append(ticks[0] - began)
 ticking[0] = False
 ticker.join()
-tap.ok(ticks[1] > 10, "other threads run while a batch is made", ticks)
+tap.ok(max(within) >= 5, "other threads run while a batch is made", within)
 waiting = threading.Thread(target=take)
 waiting.start()
 slow.close()
