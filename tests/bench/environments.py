@@ -1,5 +1,5 @@
 """Virtual environments of PyPI, kept in PEERS_DIR (default: bench-peers in the build folder): the loaders that the benchmarks compare with,
-over the system's torch, PyPI's torch for the training steps, and the trainers of the example scripts with it. Environment: BUILD, PEERS_DIR."""
+over the system's torch, PyPI's torch for the training steps and LitData, and the trainers of the example scripts with it. Environment: BUILD, PEERS_DIR."""
 import os
 import subprocess
 import sys
@@ -10,9 +10,9 @@ PACKAGES = {  # numpy and opencv in versions that the system's torch can use
     "ffcv": ["ffcv", "numpy<2", "opencv-python<4.12"],
     "streaming": ["mosaicml-streaming", "numpy<2"],
     "scripts": ["torch", "torchvision", "lightning", "accelerate", "timm"],
-    "torch": ["torch", "torchvision"],
+    "torch": ["torch", "torchvision", "litdata"],
 }
-MODULES = {"ffcv": "ffcv.writer", "streaming": "streaming", "scripts": "lightning, accelerate, timm", "torch": "torch._dynamo"}
+MODULES = {"ffcv": "ffcv.writer", "streaming": "streaming", "scripts": "lightning, accelerate, timm", "torch": "torch._dynamo, litdata"}
 PEERS = ("ffcv", "streaming")
 
 
