@@ -28,7 +28,9 @@ static const char *certificates(void) {
 }
 
 static void open_once(void) {
-    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    /* The first one lies in bundles and wheels (tools/build/libcurl.sh). */
+    static const char *const names[] = {"libcurl-ffpack.so.4", "libcurl.so.4",
+                                        "libcurl-gnutls.so.4"};
     void *handle = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++)
         handle = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);

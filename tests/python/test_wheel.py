@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ import venv
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(1, os.path.join(sys.path[0], "storage"))
+import server  # noqa: E402
 import tap  # noqa: E402
 
 for reason in (["libraries of sanitizers are not for wheels"] if tap.SANITIZE else
@@ -74,7 +77,7 @@ tap.ok("ffpack" in licences and len(libraries) > 10 and not missing, "the licenc
 listed = re.findall(r"^License-File: (.*)$", metadata, re.MULTILINE)
 tap.ok(set(listed) == licences, "which METADATA names", sorted(licences ^ set(listed)))
 # By what Debian's pages say of these packages, not by the table that the build reads.
-permissive = re.compile(r"(Apache-2\.0|BSD-[23]-Clause|MIT|Zlib|IJG|libtiff|libpng-2\.0|Unicode-3\.0|bzip2-1\.0\.6|LicenseRef-public-domain)$")
+permissive = re.compile(r"(Apache-2\.0|BSD-[23]-Clause|MIT|Zlib|IJG|libtiff|libpng-2\.0|Unicode-3\.0|bzip2-1\.0\.6|curl|LicenseRef-public-domain)$")
 expression = re.search(r"^License-Expression: (.*)$", metadata, re.MULTILINE).group(1).split(" AND ")
 tap.ok("Apache-2.0" in expression and [one for one in expression if not permissive.match(one)] == ["GPL-3.0-or-later WITH GCC-exception-3.1"],
     "METADATA names the licences of all that is in it: permissive ones, and GCC's", expression)
@@ -109,7 +112,7 @@ for library, package, wanted in (("libnew.so.1", "new 1.0", "libnew.so.1: its li
         file.write("%s %s\n" % (library, package))
     done = run(sys.executable, "-B", os.path.join(tap.ROOT, "tools/build/wheel.py"), place, place, number, os.path.join(tap.ROOT, "loader/python/README.md"))
     tap.ok(done.returncode == 1 and wanted in done.stderr and "Traceback" not in done.stderr and not glob.glob(place + "/*.whl"), "refused: " + library, done.stderr)
-nvidia = [one for one in files if re.search(r"lib(cu|nv|nccl|npp)", os.path.basename(one))]
+nvidia = [one for one in files if re.search(r"lib(cu(?!rl)|nv|nccl|npp)", os.path.basename(one))]
 tap.ok(not nvidia, "nothing of NVIDIA's", nvidia)
 tap.ok(("libff_cuda.so" in libraries) == os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")), "the CUDA module, if it was built")
 wanted = ["ffload/share/ffpack/recipes/quickstart.txt", "ffload/py.typed", "ffload/_ffload.pyi",
@@ -227,6 +230,25 @@ else:
     done = installed("ffpack", "images", "-o", "jbig", "--dtype", "u8")
     tap.ok(done.returncode == 65 and done.stderr.count("\n") == 1 and "d.tif: a TIFF of compression 34661 is not read" in done.stderr,
         "a TIFF of JBIG is refused with a sentence", done.stdout + done.stderr)
+if "libcurl-ffpack.so.4" not in libraries:
+    tap.skip("a set behind https", "libcurl was not built: it is built on Debian, with its source packages and libssl-dev")
+else:
+    said = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+               "-keyout", HERE + "/key.pem", "-out", HERE + "/certificate.pem").stderr
+    served = server.Server()
+    served.add(HERE + "/packed", "packed")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(HERE + "/certificate.pem", HERE + "/key.pem")
+    served.socket = context.wrap_socket(served.socket, server_side=True)
+    url = "https://localhost:%d/packed" % served.server_port
+    trusted = installed("ffinspect", url, SSL_CERT_FILE=HERE + "/certificate.pem", LD_DEBUG="files")
+    opened = set(re.findall(r"calling init: (\S*/lib(?:curl|ssl|crypto)\S*)", trusted.stderr))
+    tap.ok(trusted.returncode == 0 and trusted.stdout.splitlines()[1:] == installed("ffinspect", "packed").stdout.splitlines()[1:] and
+        [os.path.basename(one) for one in opened] == ["libcurl-ffpack.so.4"], "a set behind https, by the libcurl of the wheel alone",
+        (trusted.stdout, trusted.stderr[-1000:], opened))
+    done = installed("ffinspect", url)
+    tap.ok(done.returncode == 74 and done.stderr.count("\n") == 1 and "certificate" in done.stderr, "a certificate that nobody signed is refused", done.stderr)
+    served.shutdown()
 done = installed("ffinspect", "packed", "--verify")
 tap.ok(done.returncode == 0, "ffinspect verifies", done.stdout + done.stderr)
 done = installed("fftrain", "--data", "packed", "--recipe", "quickstart", "--epochs", "1", "--batch", "40", "--threads", "2")

@@ -23,6 +23,7 @@ bundle: ## a folder of programs and libraries for other machines (BUNDLE=gpu ARC
 	    $(SAME_SETTINGS) $(BUNDLE_FLAGS) bundle-folder
 bundle-folder: $(MODULES) $(MPI_MODULE) $(BUNDLE_PROGRAMS) $(BUILD)/tests/dump_order shared
 	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) BUNDLE_CUDA="$(BUNDLE_CUDA)" \
+	    LIBCURL=$(if $(filter gpu,$(BUNDLE)),,$$(tools/build/libcurl.sh build/libcurl || true)) \
 	    CUDA_FOLDERS="$(CUDA_FOLDERS)" \
 	    tools/build/bundle.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) $(patsubst $(BUILD)/%,%,$(BUNDLE_PROGRAMS))
 	@$(BUNDLE_MORE)

@@ -8,7 +8,7 @@
 # find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed. FOLDER/share holds man pages, completions
 # and documents if BUILD/share has them, and the licence of every library (share/doc/licences; its file
 # "libraries" names package and version). Copied into a PREFIX, FOLDER is installed there. Environment:
-# LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS; BUNDLE_LIBRARIES, other
+# LIBARCHIVE and LIBCURL, folders of rebuilt ones (libarchive.sh, libcurl.sh); BUNDLE_CUDA, CUDA_FOLDERS; BUNDLE_LIBRARIES, other
 # libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out; CROSS, SYSROOT: a build for another
 # architecture, whose libraries are in SYSROOT.
 set -eu
@@ -41,7 +41,7 @@ licence() {
     [ -e "$text" ] || { echo "bundle: no licence of $2 was found; put it into $licences" >&2; return; }
     cp -L "$text" "$licences/${1%%.so*}"
     if [ -n "${package:-}" ]; then package="$package $(dpkg-query -W -f '${Version}' "$package")"
-    else package="libarchive $(cat "$(dirname "$2")/version" 2>/dev/null || echo rebuilt)"; fi
+    else package="${1%%[-.]*} $(cat "$(dirname "$2")/version" 2>/dev/null || echo rebuilt)"; fi
     echo "$1 $package" >>"$licences/libraries"
     grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' "$text" | sort -u | while read -r name; do
         [ ! -e "$name" ] || cp -L "$name" "$licences/"
@@ -86,6 +86,10 @@ needs "$folder"/bin/* $(find "$folder/lib" -type f) |
         cp -L "$file" "$folder/lib/$name"
         licence "$name" "$file"
     done
+if [ -n "${LIBCURL:-}" ]; then # opened by its name at the first URL (format/storage/curl.c)
+    cp "$LIBCURL/libcurl-ffpack.so.4" "$folder/lib/"
+    licence libcurl-ffpack.so.4 "$LIBCURL/libcurl-ffpack.so.4"
+fi
 # MPI is the target system's, as its mpirun is.
 [ "${BUNDLE_MPI:-1}" = 0 ] || [ ! -e "$build/libff_mpi.so" ] || cp "$build/libff_mpi.so" "$folder/lib/"
 if [ "${BUNDLE_CUDA:-0}" = 1 ]; then

@@ -4,8 +4,7 @@
 # libarchive.so.13 and its copyright; on failure one sentence, and exits 1.
 # Usage: libarchive.sh FOLDER [wheel]; an existing build is kept. With `wheel` it takes the folder
 # that LIBARCHIVE names instead, and it also succeeds, printing nothing, if the system's libarchive
-# has permissive licences. Needs no root: it reads deb-src with its own package lists, and answers
-# the configure test for arc4random_buf beforehand. CROSS, SYSROOT and CC: for another architecture.
+# has permissive licences. It answers the configure test for arc4random_buf beforehand. CROSS, SYSROOT and CC: for another architecture.
 set -u
 [ "${2:-}${LIBARCHIVE:+ given}" != 'wheel given' ] || { echo "$LIBARCHIVE"; exit; }
 use=${2:-bundle}
@@ -25,19 +24,10 @@ fail() {
     [ "$use" = wheel ]
     exit
 }
-command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || fail "apt-get or dpkg-source (package dpkg-dev) is not here"
-. /etc/os-release
-[ "$ID" = debian ] || fail "this is not Debian"
+here=$(dirname "$(realpath "$0")")
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-mkdir -p "$scratch/state/lists/partial" "$scratch/cache/archives/partial"
-for suite in "debian $VERSION_CODENAME" "debian-security $VERSION_CODENAME-security"; do
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/${suite% *} ${suite#* } main"
-done >"$scratch/sources"
-apt=(apt-get -qq -o "Dir::State=$scratch/state" -o "Dir::State::status=/var/lib/dpkg/status" -o "Dir::Cache=$scratch/cache"
-    -o "Dir::Etc::SourceList=$scratch/sources" -o "Dir::Etc::SourceParts=/dev/null" -o "APT::Sandbox::User=root")
-{
-    cd "$scratch" && "${apt[@]}" update && "${apt[@]}" source libarchive && cd libarchive-*/
-} >"$folder/log" 2>&1 || fail "its source package is not available ($(grep -m1 '^E:' "$folder/log" | cut -c1-100))"
+source=$("$here/debian_source.sh" libarchive "$scratch") || fail "$source"
+cd "$source" || exit 1
 # libarchive's own arc4random_buf is static, which conflicts with the declaration in glibc 2.36's
 # stdlib.h.
 sed -i 's/\<arc4random_buf\>/archive_random_buf/' libarchive/archive_random.c
