@@ -36,15 +36,19 @@ struct ff_ship {
 };
 
 ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
-    size_t length = strlen(url);
+    ff_storage *storage;
     uint8_t id[16];
-    char name[64] = "packing-", *folder;
-    while (length && url[length - 1] == '/') length--;
-    ff_id_of(id, url, length);
+    char name[64] = "packing-", *folder = NULL;
+    ff_status status;
+    FF_TRY(ff_storage_open(&storage, url, &(ff_storage_options){0}, error));
+    FF_TRY_DONE(ff_storage_may_write(storage, error));
+    ff_id_of(id, ff_storage_url(storage), strlen(ff_storage_url(storage)));
     ff_hex(name + strlen(name), id, sizeof id);
-    FF_TRY(ff_cache_place(&folder, &(ff_cache_options){0}, name, error));
-    const ff_status status = ff_path_join(output, folder, "set", error);
+    FF_TRY_DONE(ff_cache_place(&folder, &(ff_cache_options){0}, name, error));
+    status = ff_path_join(output, folder, "set", error);
+done:
     free(folder);
+    ff_storage_close(&storage);
     return status;
 }
 

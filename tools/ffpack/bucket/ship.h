@@ -22,7 +22,7 @@ typedef struct ff_ship_options {
 } ff_ship_options;
 
 /* The folder in which a set for this URL is built, allocated: CACHE/packing-ID/set, whose parent is
- * made if it does not exist. */
+ * made if it does not exist. FF_USAGE for a URL that cannot be written. */
 FF_MUST_USE ff_status ff_ship_place(char **output, const char *url, ff_error *error);
 
 /* Looks what the bucket has: FF_USAGE if another set is there without `force`. Shards that an

@@ -334,8 +334,8 @@ done:
     ff_ship_close(&job.ship);
     free((void *)(uintptr_t)job.shipping.split);
     ff_output_close(&job.output);
-    if (report->built_in && status == FF_OK) (void)rmdir(parent);
     ff_run_close(&job.run);
+    if (report->built_in) (void)rmdir(parent); /* if nothing is kept */
     free(parent);
     report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
     return status;
