@@ -54,27 +54,35 @@ done:
 
 /* ---- what is there -------------------------------------------------------------------------- */
 
-/* Forgets the shards of a folder whose objects are not on the server as they were sent. */
+/* Forgets a shard whose object is not on the server as it was sent. */
+static ff_status check_record(ff_ship *ship, const char *folder, const char *split,
+                              const char *base, ff_error *error) {
+    char *path = NULL, *name = NULL;
+    ff_object wanted;
+    bool sent;
+    ff_status status;
+    FF_TRY_DONE(ff_path_join(&path, folder, base, error));
+    FF_TRY_DONE(ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", base));
+    FF_TRY_DONE(ff_sent_read(path, &wanted, &sent, error));
+    const ff_object *there = ff_target_find(&ship->target, name);
+    const bool same = there && there->bytes == wanted.bytes &&
+                      !strcmp(there->version, wanted.version) && ff_path_exists("%s", path);
+    if (!same) status = ff_sent_forget(path, error);
+done:
+    free(path);
+    free(name);
+    return status;
+}
+
 static ff_status check_sent(ff_ship *ship, const char *folder, const char *split, ff_error *error) {
     ff_names names;
     if (!ff_path_exists("%s/.", folder)) return FF_OK;
     FF_TRY(ff_names_read(&names, folder, NULL, error));
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        char stem[64], *path = NULL, *name = NULL;
-        ff_object wanted;
-        bool sent = false;
-        if (!ff_path_stem(stem, sizeof stem, ff_names_at(&names, i), FF_SENT_SUFFIX)) continue;
-        status = ff_path_join(&path, folder, stem, error);
-        if (status == FF_OK)
-            status = ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", stem);
-        if (status == FF_OK) status = ff_sent_read(path, &wanted, &sent, error);
-        const ff_object *there = status == FF_OK ? ff_target_find(&ship->target, name) : NULL;
-        const bool same = there && there->bytes == wanted.bytes &&
-                          !strcmp(there->version, wanted.version) && access(path, F_OK) == 0;
-        if (status == FF_OK && !same) status = ff_sent_forget(path, error);
-        free(path);
-        free(name);
+        char stem[64];
+        if (ff_path_stem(stem, sizeof stem, ff_names_at(&names, i), FF_SENT_SUFFIX))
+            status = check_record(ship, folder, split, stem, error);
     }
     ff_names_free(&names);
     return status;
@@ -201,16 +209,17 @@ ff_status ff_ship_shard(ff_ship *ship, const char *directory, const char *split,
     parcel one = {.number = number};
     char name[32];
     ff_shard_name(name, number);
-    ff_status status = ff_copy_string(&one.directory, directory, error);
-    if (status == FF_OK)
-        status = ff_format(&one.name, error, "%s%s%s", split, *split ? "/" : "", name);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&one.directory, directory, error));
+    FF_TRY_DONE(ff_format(&one.name, error, "%s%s%s", split, *split ? "/" : "", name));
     pthread_mutex_lock(&ship->mutex);
     while (ship->count == SENDERS && ship->first.status == FF_OK)
         pthread_cond_wait(&ship->changed, &ship->mutex);
-    if (status == FF_OK) status = failure(ship, error);
+    status = failure(ship, error);
     if (status == FF_OK) ship->waiting[ship->count++] = one;
     pthread_cond_broadcast(&ship->changed);
     pthread_mutex_unlock(&ship->mutex);
+done:
     if (status != FF_OK) free_parcel(&one);
     return status;
 }
