@@ -145,6 +145,7 @@ bool ff_shard_name_parse(const char *name, uint32_t *number);
  */
 #define FF_PENDING_SUFFIX    ".pending"
 #define FF_MEASURED_NAME     "measured.ffp"
+#define FF_SENT_SUFFIX       ".sent" /* next to a shard of a set that is packed into a bucket */
 #define FF_SOURCE_STATE_NAME "source-state" /* written by ffpack --if-changed, in OUT */
 
 #endif

@@ -9,7 +9,8 @@
 
 enum {
     SIGNS_S3 = 0x075800, /* libcurl 7.88 */
-    FIRST_SECONDS = 15
+    FIRST_SECONDS = 15,
+    TIDY_SECONDS = 3
 };
 
 ff_status ff_client_create(ff_client **out, const char *region, double timeout_s,
@@ -143,7 +144,7 @@ static ff_status pause_before(const ff_attempt *now, int attempts, ff_error *err
     seconds *= 0.5 + 0.5 * (double)((uint64_t)clock.tv_nsec * 2654435761U % 1000) / 1000;
     if (now->wait_s > seconds) seconds = now->wait_s < 60 ? now->wait_s : 60;
     for (const uint64_t end = ff_now_ns() + (uint64_t)(seconds * 1e9); ff_now_ns() < end;) {
-        FF_TRY(ff_client_check(now->client, error));
+        FF_TRY(ff_attempt_check(now, error));
         const struct timespec slice = {.tv_nsec = 20 * 1000 * 1000};
         nanosleep(&slice, NULL);
     }
@@ -161,13 +162,15 @@ static bool renew_keys(const ff_attempt *now, bool *renewed) {
 }
 
 /* A server that never answered is more likely named wrongly than out of order. */
-static uint64_t patience_ns(ff_client *client) {
+static uint64_t patience_ns(const ff_attempt *now) {
+    ff_client *client = now->client;
     pthread_mutex_lock(&client->mutex);
     const bool reached = client->reached;
     pthread_mutex_unlock(&client->mutex);
-    const double seconds =
-        reached || client->timeout_s < FIRST_SECONDS ? client->timeout_s : FIRST_SECONDS;
-    return (uint64_t)(seconds * 1e9);
+    const double most = now->request->tidies ? TIDY_SECONDS
+                        : reached            ? client->timeout_s
+                                             : FIRST_SECONDS;
+    return (uint64_t)((client->timeout_s < most ? client->timeout_s : most) * 1e9);
 }
 
 ff_status ff_request_send(ff_client *client, const ff_request *request, ff_response *response,
@@ -186,7 +189,7 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         const bool cut = result == CURLE_OK && code >= 200 && code < 300;
         if (cut) result = CURLE_PARTIAL_FILE;
         if (renew_keys(&now, &renewed)) continue;
-        if (!may_pass(result, code) || ff_now_ns() - now.moved_ns > patience_ns(client))
+        if (!may_pass(result, code) || ff_now_ns() - now.moved_ns > patience_ns(&now))
             return fail(&now, result, attempts, error);
         FF_TRY(pause_before(&now, attempts, error));
     }

@@ -21,18 +21,24 @@ FF_MUST_USE ff_status ff_client_check(const ff_client *client, ff_error *error);
 void ff_client_destroy(ff_client **client); /* NULL is accepted */
 
 typedef struct ff_request {
-    const char *method; /* "GET", or "PUT" without a body */
+    const char *method; /* "GET", "PUT", "POST", "DELETE" */
     const char *url;    /* encoded */
     const char *header; /* one more, "Name: value"; or NULL */
     const char *what;   /* for messages: the object's URL as a user writes it */
+    /* The body that is sent: `send_bytes` of memory or, if `send` is NULL, of a file. */
+    const void *send;
+    int send_fd;
+    const char *send_path;
+    uint64_t send_offset, send_bytes;
     /* The body that is received: exactly the `bytes` at `offset` of an object into `to`; or, if
-     * `to` is NULL, all of it into the empty `text`, at most `limit` bytes. */
+     * `to` is NULL, all of it into the empty `text`, at most `limit` bytes; NULL: nowhere. */
     void *to;
     uint64_t offset, bytes;
     ff_object *object; /* with `to`: compared with the response, and filled if it has no version */
     ff_buffer *text;
     size_t limit;
     bool may_lack; /* 404 is no failure */
+    bool tidies;   /* sent even after `check` has failed, and tried again for a few seconds only */
 } ff_request;
 
 typedef struct ff_response {

@@ -1,18 +1,20 @@
 #include "format/storage/storage.h"
 
-#include "format/storage/request.h"
-#include "format/storage/url.h"
+#include "format/storage/buckets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct ff_storage {
-    ff_url url;
-    ff_client *client;
-};
-
 bool ff_storage_is_url(const char *path) {
     return ff_url_scheme(path) >= 0;
+}
+
+ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error) {
+    if (!ff_storage_is_url(path)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "%s: is a URL, and %s a set in a folder: ffpack pull fetches the set, ffpack "
+                   "push --force sends the new one",
+                   path, verb);
 }
 
 static ff_status open_all(ff_storage *storage, const char *url, const ff_storage_options *options,

@@ -1,10 +1,12 @@
 /* Room format/storage, floor 1: objects that lie behind a URL.
  *
- * This header reads objects. url.h splits a URL into a server and a path. credentials.h finds the
- * keys that the AWS tools use. curl.h opens libcurl at the first use of a URL. request.h is one
- * request to a server: how a response is checked, and which failures are tried again; transfer.c is
- * one attempt. cache.h keeps what was fetched on a local disk: pieces.h is its state, cache_fetch.c
- * fetches, room.c removes what is needed last.
+ * This header reads, lists and writes objects. url.h splits a URL into a server and a path.
+ * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
+ * URL. request.h is one request to a server: how a response is checked, and which failures are
+ * tried again; transfer.c is one attempt. list.c lists a bucket and upload.c writes into a bucket;
+ * xml.h reads the server's answers to both (buckets.h is what they share with storage.c). cache.h
+ * keeps what was fetched on a local disk: pieces.h is its state, cache_fetch.c fetches, room.c
+ * removes what is needed last.
  *
  * May include format/base.
  *
@@ -43,6 +45,8 @@ typedef struct ff_storage_options {
 
 /* Whether a path is a URL of one of the schemes above. */
 bool ff_storage_is_url(const char *path);
+/* FF_USAGE for a URL where a command needs a folder; `verb`: "append changes". */
+FF_MUST_USE ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error);
 
 /* Sends no request. */
 FF_MUST_USE ff_status ff_storage_open(ff_storage **storage, const char *url,
@@ -69,5 +73,33 @@ FF_MUST_USE ff_status ff_storage_look(ff_storage *storage, const char *name, ff_
  * another size or version now. */
 FF_MUST_USE ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object,
                                       uint64_t offset, uint64_t bytes, void *to, ff_error *error);
+
+/* FF_USAGE if it cannot be written: it is a web server. */
+FF_MUST_USE ff_status ff_storage_may_write(const ff_storage *storage, ff_error *error);
+
+/* Calls `take` for each object of a bucket whose name begins with `prefix`, in the order of names
+ * (by bytes), until a call fails; the name is what follows the storage's URL. FF_USAGE for a web
+ * server. */
+typedef ff_status ff_storage_taker(void *context, const char *name, const ff_object *object,
+                                   ff_error *error);
+FF_MUST_USE ff_status ff_storage_list(ff_storage *storage, const char *prefix,
+                                      ff_storage_taker *take, void *context, ff_error *error);
+
+/* Writes an object of a bucket from the file `path`, which must not change meanwhile: readers see
+ * the old object or the whole new one. A file of 8 MiB or more is sent in parts, by `threads`
+ * threads; after a failure its parts are removed, unless the server cannot be reached or the
+ * process is killed (ff_storage_abort). *object = what the server has now. FF_USAGE for a web
+ * server. */
+FF_MUST_USE ff_status ff_storage_write(ff_storage *storage, const char *name, const char *path,
+                                       int threads, ff_object *object, ff_error *error);
+/* *object = what ff_storage_write would leave: its version is the file's MD5, or one of its parts'.
+ * Servers that encrypt with keys of their own (SSE-KMS) name versions otherwise. */
+FF_MUST_USE ff_status ff_storage_expect(const char *path, ff_object *object, ff_error *error);
+/* An object that does not exist is FF_OK. */
+FF_MUST_USE ff_status ff_storage_remove(ff_storage *storage, const char *name, ff_error *error);
+/* Removes the parts that killed processes sent of those objects for which `ours` is true. */
+typedef bool ff_storage_names(void *context, const char *name);
+FF_MUST_USE ff_status ff_storage_abort(ff_storage *storage, ff_storage_names *ours, void *context,
+                                       ff_error *error);
 
 #endif

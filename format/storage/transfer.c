@@ -1,5 +1,6 @@
 #include "format/storage/transfer.h"
 
+#include "format/base/read.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
@@ -8,9 +9,11 @@
 #include <strings.h>
 
 /* S3 wants the hash of the body among the signed headers; libcurl signs with the one that it is
- * given. This is SHA-256 of nothing. */
+ * given. The first is SHA-256 of nothing; bodies have their MD5 in another header. */
 #define NO_BODY                                                                                    \
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+#define ANY_BODY "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20 };
 
@@ -125,6 +128,7 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
         return length;
     }
     if (!request->to) {
+        if (!request->text) return length;
         if (request->text->length + length <= request->limit)
             return ff_buffer_add(request->text, bytes, length, &now->failure) == FF_OK ? length : 0;
         (void)!ff_fail(&now->failure, FF_BAD_DATA,
@@ -146,10 +150,41 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
+static size_t give_body(char *to, size_t size, size_t count, void *context) {
+    ff_attempt *now = context;
+    const ff_request *request = now->request;
+    const uint64_t left = request->send_bytes - now->sent;
+    const size_t room = size * count, length = left < room ? (size_t)left : room;
+    if (request->send)
+        memcpy(to, (const char *)request->send + now->sent, length);
+    else if (length && ff_read_at(request->send_fd, request->send_path, to, length,
+                                  request->send_offset + now->sent, &now->failure) != FF_OK)
+        return CURL_READFUNC_ABORT;
+    now->sent += length;
+    if (now->sent > now->furthest) {
+        now->furthest = now->sent;
+        now->moved_ns = ff_now_ns();
+    }
+    return length;
+}
+
+/* libcurl begins again after a refused connection that was kept open. */
+static int seek_body(void *context, curl_off_t offset, int origin) {
+    ff_attempt *now = context;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > now->request->send_bytes)
+        return CURL_SEEKFUNC_CANTSEEK;
+    now->sent = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+ff_status ff_attempt_check(const ff_attempt *now, ff_error *error) {
+    return now->request->tidies ? FF_OK : ff_client_check(now->client, error);
+}
+
 static int look_around(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const ff_attempt *now = context;
     (void)a, (void)b, (void)c, (void)d;
-    return ff_client_check(now->client, NULL) != FF_OK;
+    return ff_attempt_check(now, NULL) != FF_OK;
 }
 
 /* ---- one attempt ---------------------------------------------------------------------------- */
@@ -160,6 +195,27 @@ static ff_status add_header(const ff_curl *curl, struct curl_slist **headers, co
     if (!longer) return ff_fail(error, FF_NO_MEMORY, "out of memory for a request");
     *headers = longer;
     return FF_OK;
+}
+
+static void set_up_body(ff_attempt *now) {
+    const ff_curl *curl = now->client->curl;
+    const ff_request *request = now->request;
+    if (!strcmp(request->method, "GET")) return;
+    curl->easy_setopt(now->handle, CURLOPT_CUSTOMREQUEST, request->method);
+    if (!strcmp(request->method, "DELETE")) return;
+    if (!strcmp(request->method, "POST") && !request->send_bytes) {
+        curl->easy_setopt(now->handle, CURLOPT_POSTFIELDS, "");
+        curl->easy_setopt(now->handle, CURLOPT_POSTFIELDSIZE, 0L);
+        return;
+    }
+    curl->easy_setopt(now->handle, CURLOPT_UPLOAD, 1L);
+    /* The header Expect cannot be left out: libcurl would sign its absence. */
+    curl->easy_setopt(now->handle, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
+    curl->easy_setopt(now->handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->send_bytes);
+    curl->easy_setopt(now->handle, CURLOPT_READFUNCTION, give_body);
+    curl->easy_setopt(now->handle, CURLOPT_READDATA, now);
+    curl->easy_setopt(now->handle, CURLOPT_SEEKFUNCTION, seek_body);
+    curl->easy_setopt(now->handle, CURLOPT_SEEKDATA, now);
 }
 
 static void set_up(ff_attempt *now, const struct curl_slist *headers, const char *user,
@@ -195,10 +251,7 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
         curl->easy_setopt(handle, CURLOPT_USERPWD, user);
         curl->easy_setopt(handle, CURLOPT_AWS_SIGV4, signature);
     }
-    if (strcmp(request->method, "PUT") == 0) {
-        curl->easy_setopt(handle, CURLOPT_UPLOAD, 1L);
-        curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)0);
-    }
+    set_up_body(now);
 }
 
 ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, CURLcode *result,
@@ -210,6 +263,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     ff_status status;
     *now->response = (ff_response){0};
     now->said_bytes = 0;
+    now->sent = 0;
     now->wait_s = 0;
     now->ranged = now->checked = false;
     now->failure = (ff_error){0};
@@ -217,7 +271,9 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     if (!now->handle) return ff_fail(error, FF_NO_MEMORY, "out of memory for a request");
     FF_TRY_DONE(
         ff_format(&signature, error, "aws:amz:%s:s3", client->region ? client->region : ""));
-    if (user) FF_TRY_DONE(add_header(client->curl, &headers, NO_BODY, error));
+    if (user)
+        FF_TRY_DONE(
+            add_header(client->curl, &headers, request->send_bytes ? ANY_BODY : NO_BODY, error));
     if (token) FF_TRY_DONE(add_header(client->curl, &headers, token, error));
     if (request->header) FF_TRY_DONE(add_header(client->curl, &headers, request->header, error));
     set_up(now, headers, user, signature);
@@ -232,7 +288,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     pthread_mutex_lock(&client->mutex);
     client->reached |= now->response->code != 0;
     pthread_mutex_unlock(&client->mutex);
-    status = ff_client_check(client, error);
+    status = ff_attempt_check(now, error);
     if (status == FF_OK && now->failure.status != FF_OK)
         status = ff_fail(error, now->failure.status, "%s", now->failure.message);
 done:

@@ -32,7 +32,8 @@ typedef struct ff_attempt {
     const ff_request *request;
     ff_response *response;
     uint64_t got;                 /* of `to`, over all attempts */
-    uint64_t moved_ns;            /* when a byte last arrived */
+    uint64_t sent, furthest;      /* of the body: by this attempt, and the most by any */
+    uint64_t moved_ns;            /* when a byte last arrived, or left for the first time */
     char said[FF_SAID_BYTES + 1]; /* the body of a failure */
     size_t said_bytes;
     char region[64];  /* in which the server says that the bucket is */
@@ -48,5 +49,7 @@ typedef struct ff_attempt {
  * is "KEY:SECRET" and `token` a header, or NULL. */
 FF_MUST_USE ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token,
                                      CURLcode *result, ff_error *error);
+/* ff_client_check, unless the request is one that tidies up. */
+FF_MUST_USE ff_status ff_attempt_check(const ff_attempt *now, ff_error *error);
 
 #endif

@@ -5,6 +5,7 @@
 #include "format/disk/layout.h"
 #include "format/disk/part.h"
 #include "format/reader/history.h"
+#include "format/storage/storage.h"
 #include "format/writer/pending.h"
 
 #include <dirent.h>
@@ -59,6 +60,8 @@ static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
     if (ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) name = stem;
+    char shard[64];
+    if (ff_path_stem(shard, sizeof shard, name, FF_SENT_SUFFIX)) name = shard;
     return !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
            !strcmp(name, FF_SUMS_NAME) || !strcmp(name, FF_HISTORY_NAME) ||
            !strcmp(name, FF_MEASURED_NAME) || !strcmp(name, FF_SOURCE_STATE_NAME) ||
@@ -142,6 +145,7 @@ ff_status ff_output_resolve(char **resolved, const char *path, ff_error *error) 
 }
 
 static ff_status set_paths(ff_output *output, const char *path, ff_error *error) {
+    FF_TRY(ff_storage_refuse(path, "this command makes", error));
     FF_TRY(ff_copy_bytes(&output->path, path, ff_path_length(path), error));
     const char *slash = strrchr(output->path, '/');
     const char *last = slash ? slash + 1 : output->path;
@@ -340,6 +344,10 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
     close(output->lock);
     output->lock = -1;
     return FF_OK;
+}
+
+ff_status ff_output_remove(ff_output *output, ff_error *error) {
+    return remove_set(output->partial, error);
 }
 
 void ff_output_close(ff_output **out) {

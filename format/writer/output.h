@@ -45,6 +45,9 @@ uint64_t ff_output_bytes(const ff_output *output);
 /* Puts the finished set into place. The indexes of all splits must be committed before. */
 FF_MUST_USE ff_status ff_output_commit(ff_output *output, ff_error *error);
 
+/* Removes OUT.partial, whose set is elsewhere now. */
+FF_MUST_USE ff_status ff_output_remove(ff_output *output, ff_error *error);
+
 /* Releases the lock. Removes OUT.partial if it has neither whole shards nor measured statistics,
  * else keeps it. NULL is accepted. */
 void ff_output_close(ff_output **output);

@@ -97,7 +97,7 @@ for option, wanted in (("-o", "OUT comes first: ffpack append OUT SOURCE"), ("--
 # ---- what is not a command
 
 for arguments in (["remove", "half", "x"], ["relabel"], ["help"], ["photo", "out"]):
-    refused("ffpack " + " ".join(arguments), "%s: is neither a command nor a file or folder; the commands are merge, append, check, copy and repair" % arguments[0], *arguments)
+    refused("ffpack " + " ".join(arguments), "%s: is neither a command nor a file or folder; the commands are merge, append, check, copy, repair, ls, push, pull and verify" % arguments[0], *arguments)
 refused("close to a command", "mergee: is neither a command nor a file or folder; did you mean ffpack merge?", "mergee", "half")
 done = ffpack("photo", "-o", "no")
 tap.ok(b"photo: cannot open: No such file" in done.stderr, "a SOURCE that is missing is not called a command", done.stderr)

@@ -1,7 +1,9 @@
 """A server of objects for the tests: S3's interface (GET with ranges, PUT, multipart, ListObjectsV2), AWS's signature 4 as its
 page describes it, the services that hand out keys, and faults on request."""
+import base64
 import hashlib
 import hmac
+import html
 import http.server
 import os
 import re
@@ -30,14 +32,17 @@ def signature(secret, method, path, query, headers, signed, payload, stamp, scop
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """objects: {"bucket/key": bytes}. keys: {id: (secret, token or None)}, {} = nobody signs. fault(number, handler) returns None or
-    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip",)."""
+    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip",); for a request that
+    joins parts also ("late",), a failure after 200, and ("lost",), an answer that does not arrive. visible(name) is called for each
+    object that was written."""
     daemon_threads = True
     request_queue_size = 256
 
     def __init__(self, objects=None, keys=None, fault=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects, self.keys, self.fault = objects or {}, keys or {}, fault
-        self.lock, self.requests, self.log, self.bytes, self.parts, self.services = threading.Lock(), 0, [], 0, {}, {}
+        self.lock, self.requests, self.log, self.bytes, self.services = threading.Lock(), 0, [], 0, {}
+        self.parts, self.uploads, self.tags, self.visible = {}, 0, {}, lambda name: None  # parts: {upload: (name, {number: bytes})}
         self.url = "http://127.0.0.1:%d" % self.server_port
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -132,10 +137,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         if "list-type" in self.query:
             return self.list()
+        if "uploads" in self.query:
+            return self.list_uploads()
         data = server.objects.get(self.name)
         if data is None:
             return self.refuse(404, "NoSuchKey")
-        tag, wanted = '"%s"' % hashlib.md5(data).hexdigest(), self.headers.get("Range")
+        tag, wanted = '"%s"' % self.tag(self.name), self.headers.get("Range")
         match = wanted and re.match(r"bytes=(\d+)-(\d+)$", wanted)
         kind = self.wrong[0] if self.wrong else None
         if not match or kind == "whole":
@@ -165,28 +172,69 @@ class Handler(http.server.BaseHTTPRequestHandler):
         names = sorted(name[len(bucket) + 1:] for name in self.server.objects if name.startswith(bucket + "/"))
         names = [name for name in names if name.startswith(self.query.get("prefix", "")) and name > self.query.get("continuation-token", "")]
         page, more = names[:7], len(names) > 7
-        text = "".join("<Contents><Key>%s</Key><Size>%d</Size></Contents>" % (urllib.parse.quote(name), len(self.server.objects["%s/%s" % (bucket, name)]))
-                       for name in page)
-        token = "<NextContinuationToken>%s</NextContinuationToken>" % page[-1] if more else ""
-        self.answer(200, ("<ListBucketResult>%s%s</ListBucketResult>" % (text, token)).encode())
+        text = "".join("<Contents><Key>%s</Key><ETag>&quot;%s&quot;</ETag><Size>%d</Size></Contents>" % (
+            urllib.parse.quote_plus(name), self.tag("%s/%s" % (bucket, name)), len(self.server.objects["%s/%s" % (bucket, name)])) for name in page)
+        token = "<NextContinuationToken>%s</NextContinuationToken>" % html.escape(page[-1]) if more else ""
+        self.answer(200, ("<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>%s</IsTruncated>%s%s</ListBucketResult>"
+                          % ("true" if more else "false", text, token)).encode())
+
+    def tag(self, name):
+        """The version of an object: MD5, of the parts' digests if it was sent in parts."""
+        return self.server.tags.get(name) or hashlib.md5(self.server.objects[name]).hexdigest()
+
+    def list_uploads(self):
+        bucket = self.name.strip("/")
+        mine = sorted((name[len(bucket) + 1:], number) for number, (name, _) in self.server.parts.items() if name.startswith(bucket + "/"))
+        mine = [one for one in mine if one[0].startswith(self.query.get("prefix", "")) and one > (self.query.get("key-marker", ""), self.query.get("upload-id-marker", ""))]
+        page, more = mine[:2], len(mine) > 2
+        text = "".join("<Upload><Key>%s</Key><UploadId>%s</UploadId></Upload>" % (urllib.parse.quote_plus(name), html.escape(number)) for name, number in page)
+        if more:
+            text += "<NextKeyMarker>%s</NextKeyMarker><NextUploadIdMarker>%s</NextUploadIdMarker>" % (urllib.parse.quote_plus(page[-1][0]), html.escape(page[-1][1]))
+        self.answer(200, ("<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>%s</IsTruncated>%s</ListMultipartUploadsResult>"
+                          % ("true" if more else "false", text)).encode())
 
     def s3_put(self):
+        digest = hashlib.md5(self.body)
+        if self.headers.get("Content-MD5") != base64.b64encode(digest.digest()).decode():
+            return self.refuse(400, "BadDigest")
         if "partNumber" in self.query:
-            self.server.parts.setdefault(self.query["uploadId"], {})[int(self.query["partNumber"])] = self.body
+            if self.query["uploadId"] not in self.server.parts:
+                return self.refuse(404, "NoSuchUpload")
+            self.server.parts[self.query["uploadId"]][1][int(self.query["partNumber"])] = self.body
         else:
+            self.server.tags.pop(self.name, None)
             self.server.objects[self.name] = self.body
-        self.answer(200, b"", [("ETag", '"%s"' % hashlib.md5(self.body).hexdigest())])
+            self.server.visible(self.name)
+        self.answer(200, b"", [("ETag", '"%s"' % digest.hexdigest())])
 
     def s3_post(self):
+        server = self.server
         if "uploads" in self.query:
-            return self.answer(200, b"<InitiateMultipartUploadResult><UploadId>one&amp;two</UploadId></InitiateMultipartUploadResult>")
-        parts = self.server.parts.pop(self.query["uploadId"])
+            with server.lock:
+                server.uploads += 1
+                number = "id&%d/" % server.uploads
+                server.parts[number] = (self.name, {})
+            return self.answer(200, ("<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>" % html.escape(number)).encode())
+        if self.query["uploadId"] not in server.parts:
+            return self.refuse(404, "NoSuchUpload")
+        if self.wrong and self.wrong[0] == "late":
+            return self.answer(200, b"<?xml version='1.0'?><Error><Code>InternalError</Code></Error>")
+        parts = sorted(server.parts[self.query["uploadId"]][1].items())
         wanted = [(int(number), tag) for number, tag in re.findall(rb"<PartNumber>(\d+)</PartNumber><ETag>([^<]*)</ETag>", self.body)]
-        if wanted != [(number, ('"%s"' % hashlib.md5(data).hexdigest()).encode()) for number, data in sorted(parts.items())]:
+        if wanted != [(number, ('"%s"' % hashlib.md5(data).hexdigest()).encode()) for number, data in parts]:
             return self.refuse(400, "InvalidPart")
-        self.server.objects[self.name] = b"".join(data for _, data in sorted(parts.items()))
-        return self.answer(200, b"<CompleteMultipartUploadResult/>")
+        server.parts.pop(self.query["uploadId"])
+        server.objects[self.name] = b"".join(data for _, data in parts)
+        server.tags[self.name] = "%s-%d" % (hashlib.md5(b"".join(hashlib.md5(data).digest() for _, data in parts)).hexdigest(), len(parts))
+        server.visible(self.name)
+        if self.wrong and self.wrong[0] == "lost":
+            return self.reset()
+        return self.answer(200, ("<CompleteMultipartUploadResult><ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>" % server.tags[self.name]).encode())
 
     def s3_delete(self):
-        self.server.objects.pop(self.name, None)
+        if "uploadId" in self.query:
+            self.server.parts.pop(self.query["uploadId"], None)
+        else:
+            self.server.objects.pop(self.name, None)
+            self.server.tags.pop(self.name, None)
         self.answer(204)

@@ -82,6 +82,53 @@ def with_nginx():
     server.wait()
 
 
+def objects(python, keys, prefix):
+    """Sizes and versions of the objects, and the uploads that were begun, as boto3 sees them."""
+    code = ("import boto3, json; s3 = boto3.client('s3', region_name='us-east-1'); found = s3.list_objects_v2(Bucket='bucket', Prefix=%r).get('Contents', []);"
+            "print(json.dumps([{one['Key']: [one['Size'], one['ETag']] for one in found}, [one['Key'] for one in s3.list_multipart_uploads(Bucket='bucket').get('Uploads', [])]]))" % prefix)
+    return json.loads(subprocess.run([python, "-c", code], env=keys, capture_output=True, text=True, check=True).stdout)
+
+
+def written(python, keys):
+    """What ffpack writes into moto's bucket, by the eyes of boto3 and of ffpack."""
+    large = ("large.npy", "--dtype", "u8", "--normalize", "half", "--shard-size", "20M", "--no-history")
+    numpy.save("large.npy", numpy.random.RandomState(4).randint(0, 256, (1000, 128, 128, 3), dtype=numpy.uint8))
+    assert run(FFPACK, *large, "-o", "large").returncode == 0
+    sizes = {name: os.path.getsize("large/" + name) for name in os.listdir("large")}
+    done = run(FFPACK, "push", "large", "s3://bucket/large", env=keys)
+    pushed, uploads = objects(python, keys, "large/")
+    tap.ok(done.returncode == 0 and {name[6:]: size for name, (size, _) in pushed.items()} == sizes and not uploads, "moto: push", (done.stderr, pushed, uploads))
+    tap.ok(all('-%d"' % -(-size >> 23) in tag if size >= 8 << 20 else "-" not in tag for size, tag in pushed.values()), "moto: parts of 8 MiB", pushed)
+    done = run(FFPACK, "push", "large", "s3://bucket/large", env=keys)
+    tap.ok("; sent 0 files, 0 B" in done.stdout, "moto: what is there is not sent again", done.stdout + done.stderr)
+    upload = ("import boto3; s3 = boto3.client('s3', region_name='us-east-1')\nfor name in %r: s3.upload_file('large/' + name, 'bucket', 'boto/' + name)" % sorted(sizes))
+    subprocess.run([python, "-c", upload], env=keys, check=True)
+    done = run(FFPACK, "push", "large", "s3://bucket/boto", env=keys)
+    tap.ok("; sent 0 files, 0 B" in done.stdout, "moto: what boto3 has sent is not sent again", done.stdout + done.stderr)
+    for _ in range(3):
+        process = subprocess.Popen([FFPACK, *large, "-o", "s3://bucket/made"], env=keys, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.7)
+        process.kill()
+        process.wait()
+        seen = objects(python, keys, "made/")[0]
+        tap.ok("made/index.ffx" not in seen or len(seen) == len(sizes), "moto: packing killed: no index without its shards", seen)
+    done = run(FFPACK, *large, "-o", "s3://bucket/made", env=keys)
+    made, uploads = objects(python, keys, "made/")
+    tap.ok((done.returncode == 0 or "exists already" in done.stderr) and {name[5:]: one for name, one in made.items()} == {name[6:]: one for name, one in pushed.items()} and not uploads,
+           "moto: packing into the bucket, continued", (done.stderr, made, pushed, uploads))
+    done = run(FFPACK, "ls", "s3://bucket", env=keys)
+    tap.ok([line.split()[0] for line in done.stdout.splitlines()] == ["boto", "large", "made", "packed/train", "packed/val"], "moto: ls", done.stdout + done.stderr)
+    done = run(FFPACK, "pull", "s3://bucket/made", "back", env=keys)
+    tap.ok(done.returncode == 0 and tap.files_of("back") == tap.files_of("large"), "moto: pull", done.stderr)
+    done = run(FFPACK, "verify", "s3://bucket/packed", env=keys)
+    tap.ok(done.returncode == 0 and done.stdout.count("all good") == 2, "moto: verify", done.stdout + done.stderr)
+    done = run(FFPACK, "push", "packed", "s3://bucket/large", env=keys)
+    tap.ok(done.returncode == 2 and "exists already, as another set" in done.stderr, "moto: another set is refused", done.stderr)
+    done = run(FFPACK, "push", "packed", "s3://bucket/large", "--force", env=keys)
+    tap.ok(done.returncode == 0 and sorted(objects(python, keys, "large/")[0]) == sorted("large/%s/%s" % (split, name) for split in ("train", "val") for name in os.listdir("packed/" + split)),
+           "moto: push --force", done.stderr)
+
+
 def with_moto():
     python = tap.environment("moto", "moto[s3,server]==5.0.28", dependencies=True)
     if not python:
@@ -98,6 +145,7 @@ def with_moto():
                 urllib.request.urlopen(urllib.request.Request("%s/bucket/%s/%s" % (url, at, name), file.read(), {"Content-Type": "application/octet-stream"}, method="PUT")).read()
     keys = {**BARE, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
     compare("moto", "s3://bucket/packed", keys)
+    written(python, keys)
     server.terminate()
     server.wait()
 

@@ -106,10 +106,10 @@ static ff_status add_verification(json_t *object, const ff_inspect_options *opti
     ff_verification found;
     ff_error problem = {0};
     json_t *value;
-    ff_status verified = ff_inspect_verify(&found, split->path, (int)options->jobs, &problem);
+    ff_status verified = ff_verification_run(&found, split->path, (int)options->jobs, &problem);
     uint64_t problems = found.problem_count + found.problems_left_out;
     ff_status status = ff_inspect_json_verification(&value, &found, error);
-    ff_inspect_free_verification(&found);
+    ff_verification_free(&found);
     FF_TRY(status);
     *good = verified == FF_OK;
     if (!*good && verdict->status == FF_OK)

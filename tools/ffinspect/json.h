@@ -4,9 +4,9 @@
 #ifndef FF_FFINSPECT_JSON_H
 #define FF_FFINSPECT_JSON_H
 
+#include "format/reader/verification.h"
 #include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/checks/stats.h"
-#include "tools/ffinspect/checks/verify.h"
 
 #include <jansson.h>
 

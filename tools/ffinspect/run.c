@@ -1,7 +1,7 @@
 #include "tools/ffinspect/run.h"
 
 #include "format/cli/say.h"
-#include "format/disk/set.h"
+#include "format/reader/verification.h"
 #include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/facts/keys.h"
@@ -110,30 +110,9 @@ done:
     return status;
 }
 
-/* Verifies every split before anything else is read. Continues after a broken split. */
-static ff_status print_verifications(const ff_inspect_options *options, const ff_set *list,
-                                     ff_error *error) {
-    ff_status result = FF_OK;
-    for (size_t i = 0; i < list->count; i++) {
-        ff_verification found;
-        ff_error problem = {0};
-        ff_status status =
-            ff_inspect_verify(&found, list->split[i].path, (int)options->jobs, &problem);
-        ff_inspect_print_verification(list->split[i].path, &found);
-        uint64_t problems = found.problem_count + found.problems_left_out;
-        ff_inspect_free_verification(&found);
-        if (status == FF_OK) continue;
-        if (result == FF_OK)
-            result = ff_fail(error, status, "%s: %s, the first: %s", list->split[i].path,
-                             ff_say_count(problems, "problem", "problems").text, problem.message);
-        if (status == FF_INTERRUPTED) break;
-    }
-    return result;
-}
-
 static ff_status run_text(const ff_inspect_options *options, const ff_set *list, ff_error *error) {
     if (options->keys) return ff_inspect_print_keys(list, options->null, error);
-    if (options->verify) FF_TRY(print_verifications(options, list, error));
+    if (options->verify) FF_TRY(ff_verification_print(list, (int)options->jobs, stdout, error));
     if (options->find) FF_TRY(ff_inspect_print_found(list, options->find, error));
     bool others = options->stats || options->sample || options->bench || options->npy ||
                   !ff_inspect_asked(options);

@@ -281,13 +281,3 @@ void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
                ff_inspect_std(&stats[c]), stats[c].minimum, stats[c].maximum, stats[c].nan_count,
                stats[c].infinity_count);
 }
-
-void ff_inspect_print_verification(const char *name, const ff_verification *verification) {
-    for (size_t i = 0; i < verification->problem_count; i++)
-        printf("problem: %s\n", verification->problem[i]);
-    if (verification->problems_left_out)
-        printf("problem: ... and %" PRIu64 " more\n", verification->problems_left_out);
-    if (verification->problem_count == 0)
-        printf("%s: verified: %" PRIu64 " bytes in %s, all good\n", name, verification->bytes,
-               ff_say_count(verification->files, "file", "files").text);
-}

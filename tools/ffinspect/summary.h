@@ -1,10 +1,8 @@
-/* The summary of a split as text, and the text of --stats and --verify. */
+/* The summary of a split as text, and the text of --stats. */
 #ifndef FF_FFINSPECT_SUMMARY_H
 #define FF_FFINSPECT_SUMMARY_H
 
-#include "format/reader/reader.h"
 #include "tools/ffinspect/checks/stats.h"
-#include "tools/ffinspect/checks/verify.h"
 
 /* A sentence that states whether Normalize is applied to the stored values. */
 const char *ff_inspect_values_sentence(const ff_metadata *metadata);
@@ -15,8 +13,5 @@ FF_MUST_USE ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *
 
 void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
                             const ff_channel_stats *stats);
-
-/* Prints the problems, one per line, or that all is well. */
-void ff_inspect_print_verification(const char *name, const ff_verification *verification);
 
 #endif

@@ -11,11 +11,10 @@
 static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
-} commands[] = {{"merge", ff_command_merge},
-                {"append", ff_command_append},
-                {"check", ff_command_check},
-                {"copy", ff_command_copy},
-                {"repair", ff_command_repair}};
+} commands[] = {
+    {"merge", ff_command_merge}, {"append", ff_command_append}, {"check", ff_command_check},
+    {"copy", ff_command_copy},   {"repair", ff_command_repair}, {"ls", ff_command_ls},
+    {"push", ff_command_push},   {"pull", ff_command_pull},     {"verify", ff_command_verify}};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -43,7 +42,8 @@ static int refuse(const char *word) {
     (void)!ff_fail(&error, FF_USAGE, "%s: is neither a command nor a file or folder; %s%s%s", word,
                    near ? "did you mean ffpack " : "the commands are ",
                    near ? near
-                        : "merge, append, check, copy and repair, and ffpack SOURCE -o OUT packs",
+                        : "merge, append, check, copy, repair, ls, push, pull and verify, and "
+                          "ffpack SOURCE -o OUT packs",
                    near ? "?" : "");
     return ff_command_fail(&error, NULL, 0, NULL);
 }

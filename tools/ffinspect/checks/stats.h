@@ -1,4 +1,11 @@
-/* Statistics of the stored values, channel by channel, over all samples of a split. */
+/* Room tools/ffinspect/checks, floor 10: what is computed over all samples.
+ *
+ * stats.c computes statistics, bench.c times reading; first_failure.c keeps the first failure of
+ * several threads.
+ *
+ * May include format, loader/sequence.
+ *
+ * Statistics of the stored values, channel by channel, over all samples of a split. */
 #ifndef FF_FFINSPECT_STATS_H
 #define FF_FFINSPECT_STATS_H
 

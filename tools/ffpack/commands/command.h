@@ -2,8 +2,8 @@
  *
  * One command_*.c for each command; command.c has what they share.
  *
- * May include format, tools/ffpack/copy, tools/ffpack/pack, tools/ffpack/parts,
- * tools/ffpack/repair, tools/ffpack/settings.
+ * May include format, tools/ffpack/bucket, tools/ffpack/copy, tools/ffpack/pack,
+ * tools/ffpack/parts, tools/ffpack/repair, tools/ffpack/settings.
  *
  * The commands of ffpack, and what their command lines share. Only main.c and the command_*.c files
  * use this; they print and return the exit code. */
@@ -22,6 +22,10 @@ int ff_command_append(int argc, char **argv);
 int ff_command_check(int argc, char **argv);
 int ff_command_copy(int argc, char **argv);
 int ff_command_repair(int argc, char **argv);
+int ff_command_ls(int argc, char **argv);
+int ff_command_push(int argc, char **argv);
+int ff_command_pull(int argc, char **argv);
+int ff_command_verify(int argc, char **argv);
 
 /* The same as ff_options_parse; FF_IO if the output of --help could not be written. */
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,

@@ -39,6 +39,10 @@ static const char epilogue[] =
     "  ffpack check SOURCE         decode all images, list every broken one\n"
     "  ffpack copy SET -o NEW      copy a set with fewer samples or other classes\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
+    "  ffpack ls URL               list the packed sets in a bucket\n"
+    "  ffpack push DIR URL         copy a packed set into a bucket\n"
+    "  ffpack pull URL DIR         copy a packed set from a URL, and verify it\n"
+    "  ffpack verify SET|URL       check every byte of a packed set\n"
     "\n"
     "Examples:\n"
     "  ffpack /usr/share/datasets/fashion-mnist -o fashion-mnist\n"
@@ -69,7 +73,9 @@ static char *kept_in(const ff_error *error, const ff_settings *settings, const f
  * noted for the merge that waits for it; after a signal the part may be continued. */
 static int fail(const ff_error *error, const ff_settings *settings, const ff_report *report,
                 bool began, int argc, char **argv) {
-    const char *output = settings->dry_run ? NULL : settings->output;
+    const char *output = settings->dry_run  ? NULL
+                         : report->built_in ? report->built_in
+                                            : settings->output;
     char *folder = NULL, *kept = NULL;
     int code;
     if (output && settings->part.count && error->status != FF_INTERRUPTED &&
@@ -168,13 +174,14 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_shards(&table, &arguments);
     ff_options_add_running(&table, &arguments, true);
     ff_options_add_dry_run(&table, &arguments);
-    const ff_command command = {.program = "ffpack",
-                                .usage = "ffpack SOURCE -o OUT [options]\n"
-                                         "       ffpack merge|append|check|copy|repair ...",
-                                .summary = summary,
-                                .options = table.option,
-                                .epilogue = epilogue,
-                                .habits = ff_pack_habits};
+    const ff_command command = {
+        .program = "ffpack",
+        .usage = "ffpack SOURCE -o OUT [options]\n"
+                 "       ffpack merge|append|check|copy|repair|ls|push|pull|verify ...",
+        .summary = summary,
+        .options = table.option,
+        .epilogue = epilogue,
+        .habits = ff_pack_habits};
     ff_error error = {0};
     ff_positionals operands;
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);

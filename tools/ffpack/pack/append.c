@@ -9,6 +9,7 @@
 #include "format/disk/set.h"
 #include "format/disk/shard.h"
 #include "format/reader/reader.h"
+#include "format/storage/storage.h"
 #include "format/writer/index.h"
 #include "tools/ffpack/pack/append_match.h"
 #include "tools/ffpack/run/space.h"
@@ -57,6 +58,7 @@ static ff_status open_set(ff_append *append, const char *path, ff_error *error) 
 ff_status ff_append_open(ff_append **out, const char *path, ff_error *error) {
     ff_append *append;
     *out = NULL;
+    FF_TRY(ff_storage_refuse(path, "append changes", error));
     FF_TRY(ff_alloc(&append, 1, sizeof *append, "a set", error));
     ff_status status = open_set(append, path, error);
     if (status != FF_OK) ff_append_close(&append);

@@ -3,10 +3,12 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
 #include "format/cli/say.h"
 #include "format/disk/layout.h"
 #include "format/writer/output.h"
 #include "format/writer/pending.h"
+#include "tools/ffpack/bucket/ship.h"
 #include "tools/ffpack/pack/check.h"
 #include "tools/ffpack/pack/statistics.h"
 #include "tools/ffpack/pack/tried.h"
@@ -29,20 +31,69 @@ typedef struct pack {
     ff_run run;
     ff_output *output;
     uint8_t source_id[16]; /* with --if-changed (unchanged.h) */
+    /* If OUT is a URL: */
+    ff_ship *ship;
+    ff_ship_options shipping;
 } pack;
 
 /* ---- the output ---------------------------------------------------------------------------- */
+
+static ff_status split_names(const pack *job, const char ***name, ff_error *error) {
+    const ff_source *source = job->run.source;
+    FF_TRY(ff_alloc(name, source->split_count, sizeof **name, "splits", error));
+    for (size_t i = 0; i < source->split_count; i++) (*name)[i] = source->split[i].name;
+    return FF_OK;
+}
 
 /* Files left by an interrupted run must belong to splits that this run writes: others would end up
  * in OUT. */
 static ff_status check_leftovers(const pack *job, const char *partial, ff_error *error) {
     const ff_source *source = job->run.source;
     const char **name;
-    FF_TRY(ff_alloc(&name, source->split_count, sizeof *name, "splits", error));
-    for (size_t i = 0; i < source->split_count; i++) name[i] = source->split[i].name;
+    FF_TRY(split_names(job, &name, error));
     ff_status status = ff_run_check_leftovers(partial, name, source->split_count, error);
     free(name);
     return status;
+}
+
+static void tell(void *context, const char *sentence) {
+    ff_notice(context, "%s", sentence);
+}
+
+/* OUT is a URL: what is there is looked at before anything is packed. */
+static ff_status open_ship(pack *job, const char *partial, ff_error *error) {
+    const char **name;
+    FF_TRY(split_names(job, &name, error));
+    job->shipping = (ff_ship_options){.url = job->run.settings->url,
+                                      .partial = partial,
+                                      .split = name,
+                                      .splits = job->run.source->split_count,
+                                      .force = job->run.settings->force,
+                                      .storage.check = ff_interrupt_check,
+                                      .tell = tell,
+                                      .context = (void *)(uintptr_t)job->run.options};
+    return ff_ship_open(&job->ship, &job->shipping, error);
+}
+
+static ff_status ship_shard(void *context, const char *directory, const char *split,
+                            uint32_t number, ff_error *error) {
+    return ff_ship_shard(context, directory, split, number, error);
+}
+
+/* The set gets its place: a folder its name, a bucket the indexes. */
+static ff_status finish(pack *job, ff_error *error) {
+    ff_report *report = job->run.report;
+    const char *path = ff_skipped_path(job->run.skipped);
+    const bool skipped = access(path, F_OK) == 0;
+    if (!job->ship) {
+        FF_TRY(ff_output_commit(job->output, error));
+        return skipped ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
+    }
+    FF_TRY(ff_ship_finish(job->ship, path, error));
+    FF_TRY(ff_output_remove(job->output, error));
+    if (!skipped) return FF_OK;
+    (void)unlink(path);
+    return ff_path_join(&report->skipped_path, job->run.settings->url, FF_SKIPPED_OBJECT, error);
 }
 
 /* ---- splits -------------------------------------------------------------------------------- */
@@ -63,7 +114,7 @@ static ff_status describe_all(pack *job, ff_error *error) {
 
 static ff_status report_splits(pack *job, ff_error *error) {
     const ff_source *source = job->run.source;
-    const char *output = job->run.settings->output;
+    const char *output = job->run.report->output;
     for (size_t i = 0; i < source->split_count; i++) {
         const char *name = source->split[i].name;
         ff_report_split *split;
@@ -111,6 +162,7 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     part.splits = (uint32_t)job->run.source->split_count;
     ff_pack_split packing = {
         .split = split, .part = part.count ? &part : NULL, .partial = partial, .report = report};
+    if (job->ship) packing.committed = ship_shard, packing.context = job->ship;
     FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
     const bool counts = job->run.report->pass == FF_PASS_WHILE_PACKING;
     if (counts && part.count) {
@@ -156,6 +208,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
     const char *partial;
     FF_TRY(ff_output_split(job->output, "", &partial, error));
     FF_TRY(check_leftovers(job, partial, error));
+    if (settings->url) FF_TRY(open_ship(job, partial, error));
     if (report->pass == FF_PASS_BEFORE) {
         const ff_metadata *metadata = &report->split[job->run.counted - source->split].metadata;
         notice_pass(job);
@@ -168,9 +221,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
     if (settings->part.count) FF_TRY(ff_part_skips_write(&job->run, error));
     if (settings->if_changed)
         FF_TRY(ff_unchanged_write(partial, settings->output, job->source_id, error));
-    FF_TRY(ff_output_commit(job->output, error));
-    const char *path = ff_skipped_path(job->run.skipped);
-    return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
+    return finish(job, error);
 }
 
 /* A part found by a job that runs again: it must equal what this run would pack, except for
@@ -253,7 +304,7 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
         FF_TRY(ff_unchanged_check(settings->output, job->source_id, &report->unchanged, error));
     if (report->kept || report->unchanged) return FF_OK;
     if (late) FF_TRY(open_output(job, parent, error));
-    if (report->output)
+    if (report->output && !settings->url)
         FF_TRY(ff_space_check(report, parent, job->output ? ff_output_bytes(job->output) : 0,
                               report->dry_run ? NULL : job->run.options, error));
     return report->dry_run ? FF_OK : pack_all(job, error);
@@ -261,7 +312,8 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
 
 ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff_report *report,
                       ff_error *error) {
-    pack job = {.run = {.settings = settings, .options = options, .report = report}};
+    ff_settings own = *settings; /* with the folder for what goes to a URL */
+    pack job = {.run = {.settings = &own, .options = options, .report = report}};
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->dry_run = settings->dry_run;
@@ -270,12 +322,20 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     report->part = settings->part;
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
-    if (settings->output) FF_TRY_DONE(ff_copy_string(&report->output, settings->output, error));
-    FF_TRY_DONE(ff_run_parent(&parent, settings->output ? settings->output : "", error));
+    const char *output = settings->url ? settings->url : settings->output;
+    if (output) FF_TRY_DONE(ff_copy_string(&report->output, output, error));
+    if (settings->url && !settings->dry_run) {
+        FF_TRY_DONE(ff_ship_place(&report->built_in, settings->url, error));
+        own.output = report->built_in;
+    }
+    FF_TRY_DONE(ff_run_parent(&parent, own.output ? own.output : "", error));
     FF_TRY_DONE(run_in(&job, parent, error));
 done:
+    ff_ship_close(&job.ship);
+    free((void *)(uintptr_t)job.shipping.split);
     ff_output_close(&job.output);
     ff_run_close(&job.run);
+    if (report->built_in) (void)rmdir(parent); /* if nothing is kept */
     free(parent);
     report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
     return status;

@@ -81,7 +81,8 @@ static ff_status plan_pass(ff_run *run, ff_error *error) {
     run->stats_sample = sample < items ? sample : 0;
     report->statistics_items = run->stats_sample ? run->stats_sample : items;
     report->pass = FF_PASS_BEFORE;
-    if (!run->stats_sample && !ff_dtype_is_float(settings->dtype) &&
+    /* A shard that is sent to a bucket when it is whole cannot wait for them. */
+    if (!settings->url && !run->stats_sample && !ff_dtype_is_float(settings->dtype) &&
         (settings->part.count || run->counted == &run->source->split[0]))
         report->pass = FF_PASS_WHILE_PACKING;
     report->shares = report->pass == FF_PASS_BEFORE && settings->part.count && settings->output &&

@@ -5,6 +5,7 @@
 #include "format/disk/generation.h"
 #include "format/disk/set.h"
 #include "format/reader/shard_check.h"
+#include "format/storage/storage.h"
 #include "format/writer/index.h"
 #include "tools/ffpack/repair/repair_split.h"
 #include "tools/ffpack/source/source.h"
@@ -257,6 +258,7 @@ done:
 ff_status ff_repair_run(const char *path, const ff_repair_options *options, ff_error *error) {
     ff_set set;
     ff_error first = {0};
+    FF_TRY(ff_storage_refuse(path, "repair changes", error));
     ff_status status = ff_set_find(&set, path, error);
     if (status == FF_OK && !set.count)
         status = ff_fail(error, FF_BAD_DATA, "%s: holds no shards, and no folder in it does", path);

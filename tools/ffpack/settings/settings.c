@@ -2,6 +2,7 @@
 
 #include "format/base/real.h"
 #include "format/base/thread.h"
+#include "format/storage/storage.h"
 #include "format/writer/output.h"
 #include "tools/ffpack/settings/like.h"
 #include "tools/ffpack/settings/normalize.h"
@@ -279,6 +280,22 @@ static ff_settings typed(const ff_arguments *arguments) {
                          .jobs = jobs};
 }
 
+/* A set in a bucket. */
+static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, ff_error *error) {
+    const char *url = arguments->output;
+    if (!url || !ff_storage_is_url(url)) return FF_OK;
+    if (arguments->if_changed)
+        return ff_fail(error, FF_USAGE, "--if-changed: is for a folder, and %s is a URL", url);
+    if (arguments->part)
+        return ff_fail(error, FF_USAGE,
+                       "--part: is for a folder, and %s is a URL; merge the parts in a folder, and "
+                       "ffpack push copies the set there",
+                       url);
+    settings->url = url;
+    settings->output = NULL;
+    return FF_OK;
+}
+
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
     *settings = typed(arguments);
@@ -289,6 +306,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                        arguments->part ? "is for a whole set, and --part packs a part of one"
                                        : "replaces OUT if the source has changed, and --force "
                                          "always; wanted only one");
+    FF_TRY(take_url(settings, arguments, error));
     FF_TRY(check_decode(arguments, error));
     FF_TRY(take_part(settings, arguments->part, error));
     if (settings->force && settings->output) {

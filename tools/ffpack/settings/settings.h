@@ -77,6 +77,7 @@ typedef struct ff_settings {
     const char *path;         /* SOURCE */
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run without OUT */
+    const char *url;          /* OUT if it is a URL, NULL else; `output` is then set by packing */
     bool resume, force, dry_run;
     bool if_changed;                    /* then also `force` */
     bool decode, check;                 /* as in the arguments */

@@ -45,6 +45,7 @@ typedef struct pack_state {
     ff_buffer counted;    /* job->sums of all blocks appended, encoded */
     uint64_t begun, done; /* positions: the first and the current one of this run */
     uint64_t skipped;     /* items left out, by earlier runs, too */
+    uint32_t announced;   /* shards: job->committed was called */
     ff_progress progress;
 } pack_state;
 
@@ -185,6 +186,18 @@ static ff_status take_note(pack_state *packing, const ff_item_note *said, ff_err
     return check_skipped(packing, error);
 }
 
+static ff_status announce_shards(pack_state *packing, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    const ff_metadata *metadata = packing->metadata;
+    const uint64_t per = metadata->items_per_shard / metadata->items_per_block;
+    const uint64_t next = ff_writer_next_block(packing->writer);
+    const bool last = next == ff_writer_end_block(packing->writer);
+    while (job->committed && packing->announced < (last ? next + per - 1 : next) / per)
+        FF_TRY(job->committed(job->context, job->directory, metadata->split, packing->announced++,
+                              error));
+    return FF_OK;
+}
+
 static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
     pack_state *packing = context;
     slot *from = &packing->slot[place];
@@ -199,6 +212,7 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
         FF_TRY(ff_stats_encode(packing->job->sums, &packing->counted, error));
     }
     FF_TRY(ff_writer_append(packing->writer, from->block, error));
+    FF_TRY(announce_shards(packing, error));
     packing->done = (number + 1) * packing->metadata->items_per_block;
     if (packing->done > packing->count) packing->done = packing->count;
     return FF_OK;
@@ -256,6 +270,7 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     FF_TRY(open_writer(packing, error));
+    FF_TRY(announce_shards(packing, error));
     uint64_t first = ff_writer_next_block(packing->writer);
     uint64_t end = ff_writer_end_block(packing->writer);
     uint64_t position = position_of(packing, first), last = position_of(packing, end);

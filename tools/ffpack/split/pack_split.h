@@ -38,6 +38,10 @@ typedef struct ff_pack_split {
         *sums; /* with `pending`, if not NULL: empty, and filled with the sums of all samples */
     const char *directory; /* to build it in */
     const char *partial;   /* OUT.partial: `directory` or its parent */
+    /* Called for each whole shard in the folder, an earlier run's first; NULL = never. */
+    ff_status (*committed)(void *context, const char *directory, const char *split, uint32_t number,
+                           ff_error *error);
+    void *context;
     ff_skipped *skipped;
     ff_report_split *report; /* its metadata is filled; the rest is filled here */
 } ff_pack_split;

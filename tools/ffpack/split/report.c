@@ -32,6 +32,7 @@ void ff_report_free(ff_report *report) {
     free(report->split);
     free(report->source);
     free(report->output);
+    free(report->built_in);
     free(report->statistics_origin);
     free(report->skipped_path);
     free(report->split_rule);

@@ -49,6 +49,7 @@ typedef struct ff_report {
     size_t split_count;
     ff_report_split *split;
     double seconds;
+    char *built_in;           /* if `output` is a URL: the folder in which the set is built */
     bool opened;              /* OUT.partial was taken over: its content is this run's */
     uint64_t checked, broken; /* items: decoded by a check, and the broken ones among them */
     char *skipped_path;       /* NULL if nothing was left out */

@@ -1,9 +1,11 @@
-#include "tools/ffinspect/checks/verify.h"
+#include "format/reader/verification.h"
 
 #include "format/cli/progress.h"
+#include "format/cli/say.h"
 #include "format/reader/reader.h"
 #include "format/reader/verify.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +38,8 @@ static bool on_report(void *context, const char *message, uint64_t done, uint64_
     return true;
 }
 
-ff_status ff_inspect_verify(ff_verification *verification, const char *path, int jobs,
-                            ff_error *error) {
+ff_status ff_verification_run(ff_verification *verification, const char *path, int jobs,
+                              ff_error *error) {
     *verification = (ff_verification){0};
     listener heard = {.verification = verification};
     pthread_mutex_init(&heard.mutex, NULL);
@@ -59,8 +61,37 @@ ff_status ff_inspect_verify(ff_verification *verification, const char *path, int
     return FF_OK;
 }
 
-void ff_inspect_free_verification(ff_verification *verification) {
+void ff_verification_free(ff_verification *verification) {
     for (size_t i = 0; i < verification->problem_count; i++) free(verification->problem[i]);
     free(verification->problem);
     *verification = (ff_verification){0};
+}
+
+static void print(const ff_verification *verification, const char *name, FILE *out) {
+    for (size_t i = 0; i < verification->problem_count; i++)
+        fprintf(out, "problem: %s\n", verification->problem[i]);
+    if (verification->problems_left_out)
+        fprintf(out, "problem: ... and %" PRIu64 " more\n", verification->problems_left_out);
+    if (verification->problem_count == 0)
+        fprintf(out, "%s: verified: %" PRIu64 " bytes in %s, all good\n", name, verification->bytes,
+                ff_say_count(verification->files, "file", "files").text);
+}
+
+ff_status ff_verification_print(const ff_set *set, int jobs, FILE *out, ff_error *error) {
+    ff_status result = FF_OK;
+    for (size_t i = 0; i < set->count; i++) {
+        const char *path = set->split[i].path;
+        ff_verification found;
+        ff_error problem = {0};
+        const ff_status status = ff_verification_run(&found, path, jobs, &problem);
+        print(&found, path, out);
+        const uint64_t problems = found.problem_count + found.problems_left_out;
+        ff_verification_free(&found);
+        if (status == FF_OK) continue;
+        if (result == FF_OK)
+            result = ff_fail(error, status, "%s: %s, the first: %s", path,
+                             ff_say_count(problems, "problem", "problems").text, problem.message);
+        if (status == FF_INTERRUPTED) break;
+    }
+    return result;
 }
