@@ -152,18 +152,19 @@ def with_moto():
     atexit.register(server.kill)
     tap.ok(await_server(port), "moto starts")
     urllib.request.urlopen(urllib.request.Request(url + "/bucket", method="PUT")).read()
-    for folder in ("packed", "photos"):
+    put(url + "/sources", b"")
+    for bucket, folder in (("bucket", "packed"), ("sources", "photos")):
         for at, _, names in os.walk(folder):
             for name in names:
                 with open(os.path.join(at, name), "rb") as file:
-                    put("%s/bucket/%s" % (url, urllib.parse.quote(os.path.join(at, name))), file.read())
+                    put("%s/%s/%s" % (url, bucket, urllib.parse.quote(os.path.join(at, name))), file.read())
     with open("photos.tar", "rb") as file:
-        put(url + "/bucket/100%25%20b.tar", file.read())
-    put(url + "/bucket/photos/", b"")
+        put(url + "/sources/100%25%20b.tar", file.read())
+    put(url + "/sources/photos/", b"")
     keys = {**BARE, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
     compare("moto", "s3://bucket/packed", keys)
-    pack("moto", "s3://bucket/photos/", "of-photos", keys)
-    pack("moto", "s3://bucket/100% b.tar", "of-tar", keys)
+    pack("moto", "s3://sources/photos/", "of-photos", keys)
+    pack("moto", "s3://sources/100% b.tar", "of-tar", keys)
     written(python, keys)
     server.terminate()
     server.wait()
