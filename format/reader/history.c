@@ -8,6 +8,7 @@
 #include "format/cli/options.h"
 #include "format/cli/say.h"
 #include "format/reader/reader.h"
+#include "format/storage/storage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -136,12 +137,25 @@ ff_status ff_history_command_line(ff_buffer *out, const json_t *line, ff_error *
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* The absolute path of `source`; a source that is not a file's path, such as a pattern, is appended
- * to the folder. */
+ * to the folder. URLs and the standard input stay. */
 static ff_status resolve(char **absolute, const char *source, const char *folder, ff_error *error) {
+    if (!strcmp(source, "-") || ff_storage_is_url(source))
+        return ff_copy_bytes(absolute, source, ff_storage_shown_bytes(source), error);
     *absolute = realpath(source, NULL);
     if (*absolute) return FF_OK;
     if (*source == '/') return ff_copy_string(absolute, source, error);
     return ff_path_join(absolute, folder, source, error);
+}
+
+/* A web URL's query is cut: it may hold a signature. */
+static json_t *shown(const char *argument) {
+    char *text;
+    const size_t bytes = ff_storage_shown_bytes(argument);
+    if (!argument[bytes]) return ff_json_text(argument);
+    if (ff_format(&text, NULL, "%.*s?...", (int)bytes, argument) != FF_OK) return NULL;
+    json_t *json = ff_json_text(text);
+    free(text);
+    return json;
 }
 
 static json_t *arguments_array(const ff_history_command *command) {
@@ -149,7 +163,7 @@ static json_t *arguments_array(const ff_history_command *command) {
     ff_json_append(&array, json_string("ffpack"));
     if (strcmp(command->name, "pack") != 0) ff_json_append(&array, json_string(command->name));
     for (int i = 1; array && i < command->argc; i++)
-        ff_json_append(&array, ff_json_text(command->argv[i]));
+        ff_json_append(&array, shown(command->argv[i]));
     return array;
 }
 

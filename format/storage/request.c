@@ -41,7 +41,12 @@ void ff_client_destroy(ff_client **client) {
 }
 
 ff_status ff_client_check(const ff_client *client, ff_error *error) {
+    if (client->stopped) return ff_fail(error, FF_INTERRUPTED, "stopped");
     return client->check ? client->check(error) : FF_OK;
+}
+
+void ff_client_stop(ff_client *client) {
+    client->stopped = true;
 }
 
 /* The keys for the next request; those that expire within five minutes are asked for again. */

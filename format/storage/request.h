@@ -16,8 +16,10 @@ typedef struct ff_client ff_client;
  * first request; NULL: no request is signed. check: as in ff_storage_options. */
 FF_MUST_USE ff_status ff_client_create(ff_client **client, const char *region, double timeout_s,
                                        ff_status (*check)(ff_error *error), ff_error *error);
-/* Calls `check`, unless it is NULL. */
+/* Calls `check`, unless it is NULL; fails if the client was stopped. */
 FF_MUST_USE ff_status ff_client_check(const ff_client *client, ff_error *error);
+/* All requests fail from now on (FF_INTERRUPTED), also those under way. */
+void ff_client_stop(ff_client *client);
 void ff_client_destroy(ff_client **client); /* NULL is accepted */
 
 typedef struct ff_request {

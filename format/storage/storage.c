@@ -8,6 +8,13 @@
 bool ff_storage_is_url(const char *path) {
     return ff_url_scheme(path) >= 0;
 }
+bool ff_storage_is_bucket(const char *path) {
+    const int scheme = ff_url_scheme(path);
+    return scheme == FF_SCHEME_S3 || scheme == FF_SCHEME_GS;
+}
+size_t ff_storage_shown_bytes(const char *path) {
+    return ff_url_shown_bytes(path);
+}
 
 ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error) {
     if (!ff_storage_is_url(path)) return FF_OK;
@@ -23,7 +30,7 @@ static ff_status open_all(ff_storage *storage, const char *url, const ff_storage
     ff_status status;
     FF_TRY_DONE(ff_credentials_region(&region, error));
     FF_TRY_DONE(ff_credentials_endpoint(&endpoint, error));
-    FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, error));
+    FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, options->object, error));
     status = ff_client_create(&storage->client, storage->url.bucket ? region : NULL,
                               options->timeout_s > 0 ? options->timeout_s : FF_STORAGE_TIMEOUT_S,
                               options->check, error);
@@ -48,6 +55,10 @@ void ff_storage_close(ff_storage **storage) {
     ff_url_free(&(*storage)->url);
     free(*storage);
     *storage = NULL;
+}
+
+void ff_storage_stop(ff_storage *storage) {
+    ff_client_stop(storage->client);
 }
 
 const char *ff_storage_url(const ff_storage *storage) {

@@ -39,12 +39,20 @@ typedef struct ff_storage_options {
     ff_status (*check)(ff_error *error);
     /* Seconds for which a failure that may pass is tried again; 0 = FF_STORAGE_TIMEOUT_S. */
     double timeout_s;
+    /* The URL is one object's, whose name below the URL is "". A web URL may then have a query,
+     * which no message shows: it may hold a signature. */
+    bool object;
 } ff_storage_options;
 
 #define FF_STORAGE_TIMEOUT_S 300.0
 
 /* Whether a path is a URL of one of the schemes above. */
 bool ff_storage_is_url(const char *path);
+/* Whether it is a bucket's: s3:// or gs://. */
+bool ff_storage_is_bucket(const char *path);
+/* The bytes of a path or URL that may be shown and recorded: those before a web URL's query, which
+ * may hold a signature. */
+size_t ff_storage_shown_bytes(const char *path);
 /* FF_USAGE for a URL where a command needs a folder; `verb`: "append changes". */
 FF_MUST_USE ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error);
 
@@ -52,6 +60,9 @@ FF_MUST_USE ff_status ff_storage_refuse(const char *path, const char *verb, ff_e
 FF_MUST_USE ff_status ff_storage_open(ff_storage **storage, const char *url,
                                       const ff_storage_options *options, ff_error *error);
 void ff_storage_close(ff_storage **storage); /* NULL is accepted */
+/* Makes all calls of other threads end soon, with FF_INTERRUPTED: those that wait, and later ones.
+ */
+void ff_storage_stop(ff_storage *storage);
 
 /* The URL, without a final slash. */
 const char *ff_storage_url(const ff_storage *storage);

@@ -225,6 +225,7 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
     CURL *handle = now->handle;
     const double half = now->client->timeout_s / 2;
     curl->easy_setopt(handle, CURLOPT_URL, request->url);
+    curl->easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L); /* a key may have a part ".." */
     curl->easy_setopt(handle, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
     curl->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl->easy_setopt(handle, CURLOPT_USERAGENT, "ffpack");

@@ -6,6 +6,7 @@
 #include "format/storage/request.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
     FF_SAID_BYTES = 4096, /* of the body of a failure */
@@ -17,6 +18,7 @@ struct ff_client {
     char *region; /* NULL: nothing is signed */
     double timeout_s;
     ff_status (*check)(ff_error *error);
+    atomic_bool stopped;
     pthread_mutex_t mutex;        /* of all below */
     CURL *handle[FF_CONNECTIONS]; /* with their open connections */
     int handles;

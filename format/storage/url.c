@@ -21,6 +21,12 @@ int ff_url_scheme(const char *text) {
     return -1;
 }
 
+size_t ff_url_shown_bytes(const char *text) {
+    const int scheme = ff_url_scheme(text);
+    const bool web = scheme == FF_SCHEME_HTTP || scheme == FF_SCHEME_HTTPS;
+    return web ? strcspn(text, "?#") : strlen(text);
+}
+
 ff_status ff_url_encode(ff_buffer *to, const char *text, bool slashes, ff_error *error) {
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
@@ -31,8 +37,7 @@ ff_status ff_url_encode(ff_buffer *to, const char *text, bool slashes, ff_error 
 }
 
 /* Without the slashes at its end. */
-static ff_status copy_trimmed(char **out, const char *text, ff_error *error) {
-    size_t length = strlen(text);
+static ff_status copy_trimmed(char **out, const char *text, size_t length, ff_error *error) {
     while (length && text[length - 1] == '/') length--;
     return ff_copy_bytes(out, text, length, error);
 }
@@ -50,7 +55,7 @@ static ff_status bucket_base(ff_url *url, const char *endpoint, const char *regi
                              ff_error *error) {
     char *server;
     if (endpoint) {
-        FF_TRY(copy_trimmed(&server, endpoint, error));
+        FF_TRY(copy_trimmed(&server, endpoint, strlen(endpoint), error));
         const ff_status status = ff_format(&url->base, error, "%s/%s", server, url->bucket);
         free(server);
         return status;
@@ -74,24 +79,27 @@ static ff_status parse_bucket(ff_url *url, const char *rest, const char *endpoin
         ff_url_scheme(endpoint) != FF_SCHEME_HTTPS)
         return ff_fail(error, FF_USAGE, "endpoint %s: does not begin with http:// or https://",
                        endpoint);
-    FF_TRY(copy_trimmed(&url->prefix, rest + length + strspn(rest + length, "/"), error));
+    const char *prefix = rest + length + strspn(rest + length, "/");
+    FF_TRY(copy_trimmed(&url->prefix, prefix, strlen(prefix), error));
     return bucket_base(url, endpoint, region, error);
 }
 
-static ff_status parse_web(ff_url *url, const char *rest, ff_error *error) {
-    const size_t host = strcspn(rest, "/");
+static ff_status parse_web(ff_url *url, const char *rest, bool object, ff_error *error) {
+    const size_t host = strcspn(rest, "/?#"), path = strcspn(rest, "?#");
     if (!host) return ff_fail(error, FF_USAGE, "%s: names no server", url->text);
-    if (strpbrk(rest, "?#"))
-        return ff_fail(error, FF_USAGE, "%s: a URL with ? or # has no objects below it", url->text);
     if (memchr(rest, '@', host))
         return ff_fail(error, FF_USAGE, "%.*s...: a URL must not hold a user's name; ~/.netrc may",
                        (int)strlen(schemes[url->scheme].name), url->text);
+    if (rest[path] && !object)
+        return ff_fail(error, FF_USAGE, "%s: a URL with ? or # has no objects below it", url->text);
+    FF_TRY(ff_copy_bytes(&url->query, rest + path, strcspn(rest + path, "#"), error));
     FF_TRY(ff_format(&url->base, error, "%s%.*s", schemes[url->scheme].name, (int)host, rest));
-    return copy_trimmed(&url->prefix, rest + host + strspn(rest + host, "/"), error);
+    const size_t slashes = strspn(rest + host, "/");
+    return copy_trimmed(&url->prefix, rest + host + slashes, path - host - slashes, error);
 }
 
 ff_status ff_url_parse(ff_url *url, const char *text, const char *endpoint, const char *region,
-                       ff_error *error) {
+                       bool object, ff_error *error) {
     *url = (ff_url){0};
     const int scheme = ff_url_scheme(text);
     if (scheme < 0)
@@ -99,11 +107,11 @@ ff_status ff_url_parse(ff_url *url, const char *text, const char *endpoint, cons
                        text);
     url->scheme = (ff_scheme)scheme;
     const char *rest = text + strlen(schemes[scheme].name);
-    ff_status status = copy_trimmed(&url->text, text, error);
+    ff_status status = copy_trimmed(&url->text, text, ff_url_shown_bytes(text), error);
     if (status == FF_OK)
         status = scheme == FF_SCHEME_S3 || scheme == FF_SCHEME_GS
                      ? parse_bucket(url, rest, endpoint, region, error)
-                     : parse_web(url, rest, error);
+                     : parse_web(url, rest, object, error);
     if (status != FF_OK) ff_url_free(url);
     return status;
 }
@@ -113,7 +121,17 @@ void ff_url_free(ff_url *url) {
     free(url->base);
     free(url->prefix);
     free(url->bucket);
+    free(url->query);
     *url = (ff_url){0};
+}
+
+static ff_status add_web_path(ff_buffer *to, const char *path, ff_error *error) {
+    for (; *path; path++) {
+        const unsigned char c = (unsigned char)*path;
+        const bool none = c <= ' ' || c >= 0x7f || strchr("\"<>\\^`{|}", c);
+        FF_TRY(ff_buffer_printf(to, error, none ? "%%%02X" : "%c", c));
+    }
+    return FF_OK;
 }
 
 ff_status ff_url_object(char **object, const ff_url *url, const char *name, ff_error *error) {
@@ -121,12 +139,11 @@ ff_status ff_url_object(char **object, const ff_url *url, const char *name, ff_e
     ff_status status;
     *object = NULL;
     FF_TRY_DONE(ff_buffer_printf(&text, error, "%s/", url->base));
-    /* The path of a web URL is encoded by whoever wrote it; a blank is not. */
-    if (*url->prefix && !url->bucket)
-        FF_TRY_DONE(ff_buffer_printf(&text, error, "%s", url->prefix));
+    if (*url->prefix && !url->bucket) FF_TRY_DONE(add_web_path(&text, url->prefix, error));
     if (*url->prefix && url->bucket) FF_TRY_DONE(ff_url_encode(&text, url->prefix, true, error));
     if (*url->prefix && *name) FF_TRY_DONE(ff_buffer_add(&text, "/", 1, error));
     FF_TRY_DONE(ff_url_encode(&text, name, true, error));
+    if (url->query) FF_TRY_DONE(ff_buffer_printf(&text, error, "%s", url->query));
     status = ff_copy_bytes(object, text.bytes, text.length, error);
 done:
     ff_buffer_free(&text);

@@ -367,8 +367,8 @@ not_packed("--val-labels without validation images", 2, ["--val-labels: imagenet
 
 # ---- no sources ---------------------------------------------------------------------------------------
 
-for url in ("https://host/x.tar", "s3://bucket/set", "gs://b/train-{000..146}.tar", "file:///x"):
-    not_packed(url, 2, [url + ": ", url.split("/")[0] + "// is not read; wanted a file or folder of this machine"], url)
+for url in ("hf://datasets/x", "ftp://host/train-{000..146}.tar", "file:///x"):
+    not_packed(url, 2, [url + ": ", url.split("/")[0] + "// is not read; wanted a file or folder of this machine, a URL of"], url)
 for packed in ("tiny.out", "tiny.out/val", "tiny.out/val/index.ffx", "tiny.out/val/shard-000000.ffs"):
     not_packed("%s as a source" % packed, 2, [packed + ": is packed already", "ffinspect", "ffpack append", "ffpack merge"], packed)
 make("huge", {"a/wide.ppm": b"P6\n1100000 1\n255\n" + bytes(3300000)})

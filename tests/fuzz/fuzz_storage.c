@@ -31,11 +31,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
     text[length] = 0;
     ff_url url;
     ff_error error = {0};
-    const ff_status status = ff_url_parse(&url, text, NULL, "us-east-1", &error);
+    const bool object = length % 2;
+    const ff_status status = ff_url_parse(&url, text, NULL, "us-east-1", object, &error);
     CHECK(status == FF_OK || (status == FF_USAGE && error.message[0] && !url.text));
-    if (status == FF_OK) CHECK(!strncmp(url.base, "http", 4) && ff_url_scheme(text) >= 0);
+    if (status == FF_OK) {
+        CHECK(!strncmp(url.base, "http", 4) && ff_url_scheme(text) >= 0);
+        CHECK(url.bucket || !strpbrk(url.text, "?#"));
+        CHECK(!url.query || !*url.query ||
+              (object && *url.query == '?' && !strchr(url.query, '#')));
+    }
     ff_url_free(&url);
-    CHECK(ff_url_parse(&url, "s3://bucket/a b", NULL, "us-east-1", NULL) == FF_OK);
+    CHECK(ff_url_parse(&url, "s3://bucket/a b", NULL, "us-east-1", false, NULL) == FF_OK);
     check_name(&url, text);
     ff_url_free(&url);
     free(text);

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Sets behind servers of others: nginx, and moto's S3. The losses and the sheet of facts are those of the same set in a folder. TAP."""
+"""Sets and sources behind servers of others: nginx, and moto's S3. The losses and the sheet of facts are those of the same set in a
+folder, and the sets those that the same files make on the disk. TAP."""
 # Needs: ffpack fftrain ffinspect
 import atexit
 import json
@@ -8,8 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -67,6 +70,14 @@ def compare(name, url, env=BARE):
     tap.ok(done.returncode == 74 and url + "/missing" in done.stderr and done.stderr.count("\n") == 1, "%s: a set that is missing" % name, done.stderr)
 
 
+def pack(name, source, expected, env=BARE):
+    """Packing from a server makes the set that the files make."""
+    shutil.rmtree("out", ignore_errors=True)
+    done = run(FFPACK, source, "-o", "out", "--no-history", env=env)
+    alike = subprocess.run(["diff", "-r", "out", expected], capture_output=True, text=True)
+    tap.ok(done.returncode == 0 and alike.returncode == 0, "%s: packing %s" % (name, source.split("/", 3)[3]), done.stderr + alike.stdout)
+
+
 def with_nginx():
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
     if not nginx:
@@ -78,6 +89,8 @@ def with_nginx():
     atexit.register(server.kill)
     tap.ok(await_server(port), "nginx starts")
     compare("nginx", "http://127.0.0.1:%d/packed" % port)
+    pack("nginx", "http://127.0.0.1:%d/photos.tar" % port, "of-tar")
+    pack("nginx", "http://127.0.0.1:%d/%%E6%%BC%%A2 b.tar?ignored=1" % port, "of-tar")
     server.terminate()
     server.wait()
 
@@ -139,17 +152,45 @@ def with_moto():
     atexit.register(server.kill)
     tap.ok(await_server(port), "moto starts")
     urllib.request.urlopen(urllib.request.Request(url + "/bucket", method="PUT")).read()
-    for at, _, names in os.walk("packed"):
-        for name in names:
-            with open(os.path.join(at, name), "rb") as file:
-                urllib.request.urlopen(urllib.request.Request("%s/bucket/%s/%s" % (url, at, name), file.read(), {"Content-Type": "application/octet-stream"}, method="PUT")).read()
+    put(url + "/sources", b"")
+    for bucket, folder in (("bucket", "packed"), ("sources", "photos")):
+        for at, _, names in os.walk(folder):
+            for name in names:
+                with open(os.path.join(at, name), "rb") as file:
+                    put("%s/%s/%s" % (url, bucket, urllib.parse.quote(os.path.join(at, name))), file.read())
+    with open("photos.tar", "rb") as file:
+        put(url + "/sources/100%25%20b.tar", file.read())
+    put(url + "/sources/photos/", b"")
     keys = {**BARE, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
     compare("moto", "s3://bucket/packed", keys)
+    pack("moto", "s3://sources/photos/", "of-photos", keys)
+    pack("moto", "s3://sources/100% b.tar", "of-tar", keys)
     written(python, keys)
     server.terminate()
     server.wait()
 
 
+def put(url, data):
+    urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/octet-stream"}, method="PUT")).read()
+
+
+def make_photos():
+    for number, name in enumerate(("a b", "a+b", "\u6f22", "x%20y", "deep/er")):
+        for kind in ("cat & dog", "b"):
+            for i in range(12):
+                path = "photos/%s/%s%d.ppm" % (kind, name, i)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.write(b"P6 8 8 255\n" + numpy.random.RandomState(100 * number + i).bytes(192))
+    with tarfile.open("photos.tar", "w") as tar:
+        tar.add("photos")
+    shutil.copy("photos.tar", "\u6f22 b.tar")
+    for source, out in (("photos", "of-photos"), ("photos.tar", "of-tar")):
+        made = run(FFPACK, source, "-o", out, "--no-history")
+        assert made.returncode == 0, made.stderr
+
+
+make_photos()
 for split, count, seed in (("train", 300, 1), ("val", 100, 2)):
     numpy.save("x.npy", numpy.random.RandomState(seed).randint(0, 256, (count, 32, 32, 3), dtype=numpy.uint8))
     numpy.save("y.npy", numpy.arange(count) % 10)

@@ -3,6 +3,7 @@
 #include "format/base/json.h"
 #include "format/base/path.h"
 #include "format/base/quote.h"
+#include "format/storage/storage.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,8 +35,13 @@ int ff_command_fail(const ff_error *error, const char *more, int argc, char **ar
     if (more) fprintf(stderr, "; %s", more);
     for (int i = 0; more && i < argc; i++) {
         ff_buffer word = {0};
-        if (ff_shell_quote(&word, argv[i], NULL) == FF_OK) fprintf(stderr, " %s", word.bytes);
+        const size_t shown = ff_storage_shown_bytes(argv[i]);
+        char *text = NULL;
+        if (argv[i][shown]) (void)!ff_format(&text, NULL, "%.*s?...", (int)shown, argv[i]);
+        if (ff_shell_quote(&word, text ? text : argv[i], NULL) == FF_OK)
+            fprintf(stderr, " %s", word.bytes);
         ff_buffer_free(&word);
+        free(text);
     }
     fputc('\n', stderr);
     return ff_exit_code(error);

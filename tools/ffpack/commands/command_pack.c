@@ -24,6 +24,8 @@ static const char summary[] =
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
+    "An archive may lie behind a URL (https://, s3://, gs://) or come from the standard input (-);\n"
+    "images in class folders may lie in a bucket (s3://bucket/photos/).\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
     "splits and become OUT/train, OUT/val, OUT/test; --splits names others. The summary counts what\n"
     "is left out (hidden files and folders, other files than images, what --exclude names).";
@@ -50,6 +52,8 @@ static const char epilogue[] =
     "  ffpack photos -o photos224 --resize 256 --center-crop 224 \\\n"
     "         --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225\n"
     "  ffpack 'train-{000..146}.tar' -o train --label class --resize 224x224\n"
+    "  ffpack s3://bucket/photos/ -o photos224 --resize 224x224\n"
+    "  curl https://example.org/train.tar | ffpack - -o train\n"
     "\n"
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";

@@ -111,7 +111,8 @@ static ff_status check_split(check *state, ff_error *error) {
     state->done = 0;
     FF_TRY_DONE(ff_alloc(&state->sampler, jobs, sizeof *state->sampler, "workers", error));
     FF_TRY_DONE(ff_alloc(&state->slot, slots, sizeof *state->slot, "notes", error));
-    FF_TRY_DONE(ff_stream_create(&state->stream, state->run->source, state->split, 0, error));
+    FF_TRY_DONE(ff_stream_create(&state->stream, state->run->source, state->split,
+                                 &(ff_stream_range){.end = state->count}, error));
     ff_progress_begin(&state->progress, title, "items", state->count, false);
     const ff_pipeline pipeline = {.end = (state->count + UNIT_ITEMS - 1) / UNIT_ITEMS,
                                   .jobs = (int)jobs,

@@ -289,8 +289,11 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     /* OUT may prove unchanged, so it is opened later. */
     const bool late = settings->if_changed && settings->output &&
                       ff_path_exists("%s/" FF_SOURCE_STATE_NAME, settings->output);
+    /* An OUT that exists is refused before anything is fetched. */
+    const bool first = ff_is_elsewhere(settings->path), opens = !report->kept && !late;
+    if (first && opens) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_open(&job->run, temporary, error));
-    if (!report->kept && !late) FF_TRY(open_output(job, parent, error));
+    if (!first && opens) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_list(&job->run, error));
     if (settings->decode) FF_TRY(ff_check_items(&job->run, error));
     if (settings->check) return FF_OK;
@@ -321,7 +324,8 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     report->checked_only = settings->check;
     report->part = settings->part;
     ff_status status;
-    FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
+    FF_TRY_DONE(ff_copy_bytes(&report->source, settings->path,
+                              ff_storage_shown_bytes(settings->path), error));
     const char *output = settings->url ? settings->url : settings->output;
     if (output) FF_TRY_DONE(ff_copy_string(&report->output, output, error));
     if (settings->url && !settings->dry_run) {

@@ -11,6 +11,18 @@ typedef struct tried {
     uint64_t items, all, bad;
 } tried;
 
+/* Which items are tried: evenly spaced ones, or the first ones of an archive. */
+typedef struct spread {
+    const ff_source_split *split;
+    uint64_t count, wanted;
+} spread;
+
+static uint64_t spread_item(const void *context, uint64_t position) {
+    const spread *over = context;
+    return over->split->order ? over->split->order[position]
+                              : position * over->count / over->wanted;
+}
+
 static ff_status try_split(const ff_run *run, const ff_source_split *split, tried *counts,
                            ff_error *error) {
     const uint64_t count = ff_listing_count(split->listing);
@@ -19,14 +31,15 @@ static ff_status try_split(const ff_run *run, const ff_source_split *split, trie
     ff_stream *stream = NULL;
     ff_sampler *sampler = NULL;
     ff_status status;
-    FF_TRY_DONE(ff_stream_create(&stream, run->source, split, 0, error));
+    const spread over = {.split = split, .count = count, .wanted = wanted};
+    const ff_stream_range range = {.end = wanted, .item = spread_item, .context = &over};
+    FF_TRY_DONE(ff_stream_create(&stream, run->source, split, &range, error));
     FF_TRY_DONE(ff_sampler_create(&sampler, &run->plan, split, stream, error));
     for (uint64_t i = 0; i < wanted; i++) {
-        const uint64_t position = stream ? i : i * count / wanted;
         ff_sample sample;
         FF_TRY_DONE(ff_interrupt_check(error));
-        FF_TRY_DONE(ff_sampler_begin(sampler, position, position + 1, error));
-        status = ff_sampler_make(sampler, ff_source_item_at(split, position), &sample, error);
+        FF_TRY_DONE(ff_sampler_begin(sampler, i, i + 1, error));
+        status = ff_sampler_make(sampler, spread_item(&over, i), &sample, error);
         const bool bad = status != FF_OK && ff_sample_skippable(&sample, status);
         if (!bad || !run->settings->skip) FF_TRY_DONE(ff_sample_refuse(&sample, status, error));
         bad_here += bad;

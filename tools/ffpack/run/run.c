@@ -23,7 +23,7 @@ ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
 
 ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
     const ff_source *source = job->source;
-    if (strcmp(source->format->name, "folder") != 0) return FF_OK;
+    if (!source || strcmp(source->format->name, "folder") != 0) return FF_OK;
     bool within;
     FF_TRY(ff_path_lies_in(&within, parent, source->path, error));
     if (!within) return FF_OK;

@@ -306,6 +306,10 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                        arguments->part ? "is for a whole set, and --part packs a part of one"
                                        : "replaces OUT if the source has changed, and --force "
                                          "always; wanted only one");
+    if (arguments->if_changed && ff_is_elsewhere(arguments->source))
+        return ff_fail(error, FF_USAGE,
+                       "--if-changed: compares when files of this machine changed; %s is not one",
+                       strcmp(arguments->source, "-") ? "a URL" : "the standard input");
     FF_TRY(take_url(settings, arguments, error));
     FF_TRY(check_decode(arguments, error));
     FF_TRY(take_part(settings, arguments->part, error));

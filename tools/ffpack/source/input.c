@@ -5,6 +5,7 @@
 #include "format/base/file.h"
 #include "format/base/read.h"
 #include "format/cli/interrupt.h"
+#include "tools/ffpack/source/elsewhere.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ struct ff_input {
 
 static ff_status fill(ff_input *input, ff_error *error) {
     ssize_t got;
-    do got = read(input->fd, input->chunk, sizeof input->chunk);
+    do got = pread(input->fd, input->chunk, sizeof input->chunk, (off_t)input->read_bytes);
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return ff_fail_errno(error, "%s: cannot read at byte %" PRIu64, input->path,
@@ -47,7 +48,7 @@ ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
     FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
     input->fd = -1;
     ff_status status;
-    FF_TRY_DONE(ff_open_file(path, &input->fd, &input->file_bytes, error));
+    FF_TRY_DONE(ff_source_open_file(path, &input->fd, &input->file_bytes, error));
     FF_TRY_DONE(ff_copy_string(&input->path, path, error));
     FF_TRY_DONE(fill(input, error));
     if (input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f && input->chunk[1] == 0x8b) {
@@ -161,7 +162,7 @@ ff_status ff_input_unpack(const char *path, const char *temporary, int *fd, uint
     FF_TRY(ff_input_open(&input, path, error));
     if (unpacked) *unpacked = input->compressed;
     ff_status status = input->compressed ? unpack(input, temporary, fd, bytes, error)
-                                         : ff_open_file(path, fd, bytes, error);
+                                         : ff_source_open_file(path, fd, bytes, error);
     ff_input_close(&input);
     if (status != FF_OK) ff_close_file(fd);
     return status;

@@ -1,7 +1,6 @@
 /* Reading the bytes of items. */
 #include "format/base/read.h"
-#include "tools/ffpack/source/source.h"
-#include "tools/ffpack/source/stream.h"
+#include "tools/ffpack/source/ahead.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,6 +14,7 @@ struct ff_source_reader {
     const ff_source *source;
     ff_stream *stream;
     ff_stream_items items; /* announced by ff_source_begin */
+    ff_ahead_reader ahead; /* the same of objects */
     size_t items_at;       /* index of the last one found */
     uint32_t part;         /* the window's */
     uint64_t offset;
@@ -41,6 +41,7 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
 
 void ff_source_reader_destroy(ff_source_reader **reader) {
     if (!*reader) return;
+    ff_ahead_leave(&(*reader)->ahead);
     ff_stream_items_free(&(*reader)->items);
     ff_close_file(&(*reader)->fd);
     free((*reader)->window);
@@ -87,6 +88,11 @@ done:
 
 ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end, ff_error *error) {
     if (!reader->stream) return FF_OK;
+    ff_ahead *ahead = ff_stream_ahead(reader->stream);
+    if (ahead) {
+        ff_ahead_begin(ahead, &reader->ahead, first, end);
+        return FF_OK;
+    }
     reader->items_at = 0;
     return ff_stream_take(reader->stream, first, end, &reader->items, error);
 }
@@ -112,7 +118,7 @@ static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, f
     if (reader->fd_part != number || reader->fd < 0) {
         uint64_t bytes;
         ff_close_file(&reader->fd);
-        FF_TRY(ff_open_file(part->path, &reader->fd, &bytes, error));
+        FF_TRY(ff_source_open_file(part->path, &reader->fd, &bytes, error));
         reader->fd_part = number;
         if (bytes != part->bytes) {
             ff_close_file(&reader->fd);
@@ -123,11 +129,23 @@ static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, f
     return FF_OK;
 }
 
+/* An object that was not announced is fetched now. */
+static ff_status read_object(ff_source_reader *reader, const ff_source_split *split,
+                             const ff_item *item, ff_error *error) {
+    bool taken, own;
+    reader->length = 0;
+    FF_TRY(ff_ahead_take(&reader->ahead, item, &reader->window, &reader->capacity, &taken, error));
+    return taken ? FF_OK
+                 : ff_object_read(split, item, &reader->path, &reader->window, &reader->capacity,
+                                  &own, error);
+}
+
 ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
                          const ff_item *item, const unsigned char **bytes, ff_error *error) {
     if (item->part == FF_PART_FILE) {
         reader->part = FF_PART_FILE;
-        FF_TRY(read_file(reader, split, item, error));
+        FF_TRY(ff_elsewhere_folder() ? read_object(reader, split, item, error)
+                                     : read_file(reader, split, item, error));
         *bytes = reader->window;
         return FF_OK;
     }

@@ -11,6 +11,7 @@
 #include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/stream.h"
 #include "tools/ffpack/source/unrecognized.h"
+#include "tools/ffpack/source/webdataset/tars.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -52,12 +53,12 @@ static ff_status several_fit(const ff_source *source, const ff_source_format *ot
 /* Detects the format of `path`, unless one was named. A file has the first format that fits; if two
  * formats fit a folder, the user must choose. */
 static ff_status detect_at(ff_source *source, const char *path, ff_error *error) {
-    struct stat info;
-    if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
+    bool folder;
+    FF_TRY(ff_source_is_folder(path, &folder, error));
     unsigned char bytes[512];
     unsigned char *head = NULL;
     size_t head_bytes = 0;
-    if (!S_ISDIR(info.st_mode)) {
+    if (!folder) {
         ff_input *input;
         FF_TRY(ff_input_open(&input, path, error));
         ff_status status = ff_input_read(input, bytes, sizeof bytes, &head_bytes, error);
@@ -70,8 +71,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     for (const ff_source_format *const *format = formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
         /* Any folder may be a folder of images: if nothing else fits, it need not look like one. */
-        bool folder = *format == &ff_source_folder;
-        if (folder && source->format && !ff_folder_holds_images(path)) break;
+        if (*format == &ff_source_folder && source->format && !ff_folder_holds_images(path)) break;
         ff_error hidden = {0};
         if ((*format)->detect(path, head, head_bytes, &hidden)) {
             if (source->format) return several_fit(source, *format, path, error);
@@ -120,16 +120,37 @@ static ff_status check_path(const ff_source *source, ff_error *error) {
     struct stat info;
     const char *path = source->path;
     size_t scheme = scheme_bytes(path);
+    if (source->elsewhere) return FF_OK;
     if (scheme && stat(path, &info) < 0)
         return ff_fail(error, FF_USAGE,
-                       "%s: %.*s:// is not read; wanted a file or folder of this machine: download "
-                       "it first, or mount it",
+                       "%s: %.*s:// is not read; wanted a file or folder of this machine, a URL of "
+                       "s3://, gs://, https:// or http://, or - for the standard input",
                        path, (int)scheme, path);
     if (!is_packed(path)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
         "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, ffpack copy SET -o NEW edits a copy, ffpack merge OUT PART... merges parts",
         path);
+}
+
+/* An index, a list or a folder has other files next to it. */
+static ff_status check_elsewhere(const ff_source *source, ff_error *error) {
+    char of[128] = "";
+    const bool objects = ff_elsewhere_folder() != NULL;
+    const bool fits =
+        objects ? source->format == &ff_source_folder || source->format == &ff_source_webdataset
+                : source->format->elsewhere;
+    if (!source->elsewhere || fits) return FF_OK;
+    for (const ff_source_format *const *format = formats; *format; format++) {
+        size_t length = strlen(of);
+        if ((*format)->elsewhere)
+            snprintf(of + length, sizeof of - length, "%s%s", length ? ", " : "", (*format)->name);
+    }
+    return ff_fail(
+        error, FF_USAGE, "%s: is read as --format %s, which needs files of this machine; %s %s",
+        source->path, source->format->name,
+        objects ? "the objects of a bucket are read as" : "from a URL or the standard input come",
+        objects ? "folder, webdataset" : of);
 }
 
 /* ---- options that a kind does not use ---------------------------------------------------- */
@@ -172,10 +193,19 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
     return FF_OK;
 }
 
+static ff_status detect_objects(ff_source *source, ff_error *error) {
+    bool tars;
+    if (source->format) return FF_OK;
+    FF_TRY(ff_web_tars_look(ff_elsewhere_folder(), &tars, error));
+    source->format = tars ? &ff_source_webdataset : &ff_source_folder;
+    return FF_OK;
+}
+
 /* A name with braces that does not exist is a pattern; its first file decides the format. */
 static ff_status detect(ff_source *source, ff_error *error) {
     struct stat info;
-    if (!strchr(source->path, '{') || stat(source->path, &info) == 0)
+    if (ff_elsewhere_folder()) return detect_objects(source, error);
+    if (!strchr(source->path, '{') || (!source->elsewhere && stat(source->path, &info) == 0))
         return detect_at(source, source->path, error);
     source->pattern = true;
     if (source->format && !source->format->patterns)
@@ -221,12 +251,17 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
     ff_status status;
-    FF_TRY_DONE(ff_copy_bytes(&source->path, path, ff_path_length(path), error));
+    source->elsewhere = ff_is_elsewhere(path);
+    if (source->elsewhere)
+        FF_TRY_DONE(ff_elsewhere_begin(&source->path, path, options->temporary, error));
+    else
+        FF_TRY_DONE(ff_copy_bytes(&source->path, path, ff_path_length(path), error));
     FF_TRY_DONE(copy_options(source, options, error));
     FF_TRY_DONE(check_path(source, error));
     if (options->format && strcmp(options->format, "auto") != 0)
         FF_TRY_DONE(find_format(&source->format, options->format, error));
     FF_TRY_DONE(detect(source, error));
+    FF_TRY_DONE(check_elsewhere(source, error));
     FF_TRY_DONE(check_uses(source, options, error));
 done:
     if (status == FF_OK)
@@ -306,6 +341,7 @@ void ff_source_close(ff_source **out) {
     free(source->exclude);
     free(source->label_list);
     free(source->columns);
+    if (source->elsewhere) ff_elsewhere_end();
     ff_left_out_free(&source->left_out);
     ff_names_free(&source->notes);
     free(source);
@@ -316,46 +352,6 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
     for (size_t i = 0; i < source->split_count; i++)
         if (!strcmp(source->split[i].name, name)) return &source->split[i];
     return NULL;
-}
-
-static ff_status add_part(ff_source *source, const char *path, ff_source_part added, uint32_t *part,
-                          ff_error *error) {
-    ff_status status =
-        ff_grow(&source->part, source->part_count, sizeof added, "the parts of a source", error);
-    char *copy = NULL;
-    if (status == FF_OK) status = ff_copy_string(&copy, path, error);
-    if (status != FF_OK) {
-        ff_close_file(&added.fd);
-        return status;
-    }
-    added.path = copy;
-    *part = (uint32_t)source->part_count;
-    source->part[source->part_count++] = added;
-    return FF_OK;
-}
-
-ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32_t *part,
-                             ff_error *error) {
-    return add_part(source, path, (ff_source_part){.fd = fd}, part, error);
-}
-
-ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes, uint32_t *part,
-                             ff_error *error) {
-    return add_part(source, path, (ff_source_part){.fd = -1, .bytes = bytes}, part, error);
-}
-
-ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested, uint32_t *part,
-                               ff_error *error) {
-    ff_source_part added = {.fd = -1, .stream = true, .nested = nested};
-    return add_part(source, path, added, part, error);
-}
-
-ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain, bool nested,
-                                uint32_t *part, ff_error *error) {
-    if (!plain) return ff_source_add_stream(source, path, nested, part, error);
-    int fd;
-    FF_TRY(ff_open_file(path, &fd, NULL, error));
-    return ff_source_add_part(source, path, fd, part, error);
 }
 
 ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,

@@ -1,14 +1,15 @@
 /* Room tools/ffpack/source, floor 12: what a dataset on disk holds.
  *
- * source.c detects the kind of a dataset, a folder for each kind; listing.c and sorter.c keep the
- * items on disk. class_numbers.h and class_set.c number the classes, divide.c and split_rule.c
- * divide one split into several, read.c and stream.c read an item's bytes.
+ * source.c detects the kind of a dataset, a folder for each kind; elsewhere.c copies what is behind
+ * a URL or comes from the standard input; listing.c and sorter.c keep the items on disk.
+ * class_numbers.h and class_set.c number the classes, divide.c and split_rule.c divide one split
+ * into several, read.c and stream.c read an item's bytes.
  *
  * May include format, tools/ffpack/decode.
  *
  * Sources: datasets on disk, as lists of items.
  *
- * Every kind of source is a file or folder here, and one row of the table in source.c. Listing
+ * Every kind of source is a file or folder, and one row of the table in source.c. Listing
  * fixes splits, items, classes and numbers before anything is written. Afterwards every item is a
  * range of bytes in a part (a file, or bytes unpacked from a stream into temporary space), or a
  * separate file, so one reader reads the items of all kinds in any order on any number of
@@ -20,6 +21,7 @@
 #include "format/select/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
+#include "tools/ffpack/source/elsewhere.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
@@ -53,6 +55,7 @@ typedef struct ff_source_format {
     ff_status (*list)(ff_source *source, ff_error *error);
     /* Whether SOURCE may be a brace pattern (braces.h); detect then gets its first file. */
     bool patterns;
+    bool elsewhere;     /* SOURCE may be one file of elsewhere.h: it needs no other files */
     unsigned uses;      /* of ff_source_uses; other options of ff_source_uses are refused */
     const char *labels; /* where its labels are; required unless `uses` has FF_USES_TREE */
 } ff_source_format;
@@ -104,6 +107,7 @@ struct ff_source {
     ff_array_axes array_layout;
     bool skip;                 /* --on-error skip: items may be missing */
     bool pattern;              /* `path` is a brace pattern */
+    bool elsewhere;            /* `path` is the name of ff_elsewhere_begin */
     int jobs;                  /* threads for unpacking */
     const char *kind;          /* recorded: "idx", "cifar-10-binary", ... */
     bool encoded;              /* items are image files to decode; else `raw` describes them */

@@ -3,6 +3,7 @@
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/read.h"
+#include "tools/ffpack/source/ahead.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/sorter.h"
 
@@ -89,6 +90,7 @@ ff_status ff_stream_order(const ff_source *source, ff_source_split *split, ff_er
 /* ---- a pass -------------------------------------------------------------------------------- */
 
 struct ff_stream {
+    ff_ahead *ahead; /* of objects; then nothing else is used */
     const ff_source *source;
     const ff_source_split *split;
     ff_listing_cursor *cursor;
@@ -101,18 +103,20 @@ struct ff_stream {
 };
 
 ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_source_split *split,
-                           uint64_t first, ff_error *error) {
+                           const ff_stream_range *range, ff_error *error) {
     *out = NULL;
-    if (!split->order) return FF_OK;
+    if (!split->order && !(ff_elsewhere_folder() && split->root)) return FF_OK;
     ff_stream *stream;
     FF_TRY(ff_alloc(&stream, 1, sizeof *stream, "a stream", error));
     stream->source = source;
     stream->split = split;
-    stream->next = first;
+    stream->next = range->first;
     stream->stop_at = UINT64_MAX;
     pthread_mutex_init(&stream->mutex, NULL);
     pthread_cond_init(&stream->turn, NULL);
-    ff_status status = ff_listing_cursor_create(&stream->cursor, split->listing, error);
+    ff_status status = split->order
+                           ? ff_listing_cursor_create(&stream->cursor, split->listing, error)
+                           : ff_ahead_create(&stream->ahead, split, range, error);
     if (status == FF_OK)
         *out = stream;
     else
@@ -188,14 +192,20 @@ ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t end, ff_str
 
 void ff_stream_stop(ff_stream *stream, uint64_t first) {
     if (!stream) return;
+    if (stream->ahead) return ff_ahead_stop(stream->ahead, first);
     pthread_mutex_lock(&stream->mutex);
     if (stream->stop_at > first) stream->stop_at = first;
     pthread_cond_broadcast(&stream->turn);
     pthread_mutex_unlock(&stream->mutex);
 }
 
+ff_ahead *ff_stream_ahead(const ff_stream *stream) {
+    return stream->ahead;
+}
+
 void ff_stream_destroy(ff_stream **stream) {
     if (!*stream) return;
+    ff_ahead_destroy(&(*stream)->ahead);
     ff_archive_close(&(*stream)->archive);
     ff_listing_cursor_destroy(&(*stream)->cursor);
     pthread_cond_destroy(&(*stream)->turn);

@@ -1,6 +1,8 @@
-/* Items in archives that can only be read sequentially: a pass over a split reads each archive once
- * and hands the items' bytes to threads in the order of reading, which is also the storage order.
- * Nothing is unpacked to disk. */
+/* Items that are not read one by one: a pass over a split hands their bytes to threads.
+ *
+ * Of archives that can only be read sequentially, a pass reads each once, in the order of reading,
+ * which is also the storage order; nothing is unpacked to disk. Objects of a bucket are fetched
+ * ahead, in the order in which they are taken (ahead.h). */
 #ifndef FF_FFPACK_SOURCE_STREAM_H
 #define FF_FFPACK_SOURCE_STREAM_H
 
@@ -14,9 +16,18 @@ FF_MUST_USE ff_status ff_stream_order(const ff_source *source, ff_source_split *
 /* One pass. Any number of threads take from it. `source` must outlive it. */
 typedef struct ff_stream ff_stream;
 
-/* A pass from storage position `first` on. *stream = NULL if the split needs none. */
+/* The positions of a pass, first .. end - 1, and the items there. */
+typedef struct ff_stream_range {
+    uint64_t first, end;
+    /* The item at a position, UINT64_MAX = none is read there; called by any thread. NULL: that of
+     * ff_source_item_at, as always for archives. */
+    uint64_t (*item)(const void *context, uint64_t position);
+    const void *context; /* must outlive the pass */
+} ff_stream_range;
+
+/* *stream = NULL if the split needs no pass. */
 FF_MUST_USE ff_status ff_stream_create(ff_stream **stream, const ff_source *source,
-                                       const ff_source_split *split, uint64_t first,
+                                       const ff_source_split *split, const ff_stream_range *range,
                                        ff_error *error);
 
 /* The bytes of consecutive items. Zero-initialised `{0}`; belongs to one thread. */
@@ -39,6 +50,10 @@ FF_MUST_USE ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t
 
 /* Declares that position `first` will not be taken: threads that wait for higher ones fail. */
 void ff_stream_stop(ff_stream *stream, uint64_t first);
+
+/* What fetches the objects of the pass, if its items are objects; else NULL. */
+struct ff_ahead;
+struct ff_ahead *ff_stream_ahead(const ff_stream *stream);
 
 void ff_stream_destroy(ff_stream **stream);
 void ff_stream_items_free(ff_stream_items *items);

@@ -42,6 +42,12 @@ static bool is_counted(const measure *state, uint64_t item) {
     return !sample || ff_permutation_inverse(&state->order, item, 0) < sample;
 }
 
+static uint64_t counted_item(const void *context, uint64_t position) {
+    const measure *state = context;
+    const uint64_t item = ff_source_item_at(state->job->split, position);
+    return is_counted(state, item) ? item : UINT64_MAX;
+}
+
 /* Counts these positions. */
 static uint64_t counted(const measure *state, uint64_t first, uint64_t end) {
     uint64_t items = 0;
@@ -159,7 +165,9 @@ static ff_status run(measure *state, ff_error *error) {
     FF_TRY(ff_alloc(&state->sums, state->slots, sizeof *state->sums, "sums", error));
     for (size_t i = 0; i < state->slots; i++)
         FF_TRY(ff_stats_create(&state->sums[i], job->plan->channels, error));
-    FF_TRY(ff_stream_create(&state->stream, job->plan->source, job->split, state->begun, error));
+    const ff_stream_range range = {
+        .first = state->begun, .end = end, .item = counted_item, .context = state};
+    FF_TRY(ff_stream_create(&state->stream, job->plan->source, job->split, &range, error));
     ff_pipeline pipeline = {.end = (end - state->begun + state->per_unit - 1) / state->per_unit,
                             .jobs = job->jobs,
                             .slot_count = state->slots,

@@ -113,6 +113,12 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     return FF_OK;
 }
 
+static uint64_t item_at(const void *context, uint64_t position) {
+    const pack_state *packing = context;
+    return packing->job->settings->shuffled ? ff_permutation_at(&packing->order, position, 0)
+                                            : ff_source_item_at(packing->job->split, position);
+}
+
 static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t number,
                             ff_error *error) {
     const ff_pack_split *job = packing->job;
@@ -128,11 +134,9 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
     uint64_t position = number * metadata->items_per_block;
     uint64_t end = position + metadata->items_per_block;
     if (end > packing->count) end = packing->count;
-    bool shuffled = job->settings->shuffled;
     FF_TRY(ff_sampler_begin(packing->sampler[worker], position, end, error));
     for (; position < end; position++) {
-        uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0)
-                                 : ff_source_item_at(job->split, position);
+        uint64_t item = item_at(packing, position);
         ff_item_note note = {.position = position, .item = item};
         ff_sample sample;
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
@@ -278,8 +282,11 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     job->report->items = last - position_of(packing, ff_writer_first_block(packing->writer));
     job->report->continued =
         position - position_of(packing, ff_writer_first_block(packing->writer));
+    if (job->settings->shuffled)
+        ff_shuffle_init(&packing->order, packing->count, job->settings->seed);
     if (first < end)
-        FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split, position, error));
+        FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split,
+                                &(ff_stream_range){position, last, item_at, packing}, error));
     FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item,
                              packing->first_item + position, &packing->skipped, error));
     FF_TRY(check_skipped(packing, error));
@@ -295,8 +302,6 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     for (uint64_t i = 0; i < jobs; i++)
         FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
                         "workers", error));
-    if (job->settings->shuffled)
-        ff_shuffle_init(&packing->order, packing->count, job->settings->seed);
     ff_pipeline pipeline = {.first = first,
                             .end = end,
                             .jobs = packing->jobs,

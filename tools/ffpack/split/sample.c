@@ -47,7 +47,8 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
     const uint64_t count = ff_listing_count(split->listing);
     ff_status status;
     FF_TRY_DONE(ff_listing_cursor_create(&cursor, split->listing, error));
-    FF_TRY_DONE(ff_stream_create(&stream, plan->source, split, 0, error));
+    FF_TRY_DONE(
+        ff_stream_create(&stream, plan->source, split, &(ff_stream_range){.end = 1}, error));
     FF_TRY_DONE(ff_source_reader_create(&reader, plan->source, stream, error));
     for (uint64_t position = 0; position < count; position++) {
         ff_item item;

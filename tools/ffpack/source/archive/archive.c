@@ -6,6 +6,7 @@
 #include "format/disk/metadata.h"
 #include "tools/ffpack/source/archive/name.h"
 #include "tools/ffpack/source/archive/range.h"
+#include "tools/ffpack/source/elsewhere.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -86,7 +87,7 @@ static void support(struct archive *reader) {
 static ff_status open_file(ff_archive *archive, ff_error *error) {
     ff_archive_range *file = &archive->file;
     unsigned char head[HEAD_BYTES] = {0};
-    FF_TRY(ff_open_file(archive->path, &file->fd, &archive->file_bytes, error));
+    FF_TRY(ff_source_open_file(archive->path, &file->fd, &archive->file_bytes, error));
     file->path = archive->path;
     file->end = archive->file_bytes;
     if (archive->file_bytes >= HEAD_BYTES)

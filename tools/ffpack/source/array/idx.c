@@ -136,9 +136,9 @@ static int compare_sets(const void *a, const void *b) {
 }
 
 static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *error) {
-    struct stat info;
-    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
-    if (!S_ISDIR(info.st_mode)) return add_set(sets, source, source->path, error);
+    bool folder;
+    FF_TRY(ff_source_is_folder(source->path, &folder, error));
+    if (!folder) return add_set(sets, source, source->path, error);
     ff_names names;
     FF_TRY(ff_names_read(&names, source->path, is_images_name, error));
     ff_status status = FF_OK;

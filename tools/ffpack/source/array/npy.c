@@ -170,10 +170,10 @@ static ff_status leave_others(ff_source *source, ff_error *error) {
 }
 
 static ff_status npy_list(ff_source *source, ff_error *error) {
-    struct stat info;
+    bool folder;
     source->kind = "npy";
-    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
-    if (S_ISDIR(info.st_mode)) {
+    FF_TRY(ff_source_is_folder(source->path, &folder, error));
+    if (folder) {
         ff_names names;
         FF_TRY(leave_others(source, error));
         FF_TRY(ff_names_read(&names, source->path, is_array_name, error));
@@ -194,6 +194,7 @@ static ff_status npy_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_npy;
 const ff_source_format ff_source_npy = {
     .name = "npy",
+    .elsewhere = true,
     .wanted = "arrays of NumPy: an .npz with images and labels, an .npy, or a folder of .npy",
     .endings = "npy npz /",
     .detect = npy_detect,

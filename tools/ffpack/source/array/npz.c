@@ -101,7 +101,7 @@ static ff_status run_pass(npz_pass *pass, ff_npy_choice *choice, const ff_names 
     const char *path = pass->source->path;
     FF_TRY(ff_alloc(&pass->chunk, CHUNK_BYTES, 1, "unpacking", error));
     FF_TRY(ff_alloc(&pass->found, CHUNK_BYTES, 1, "unpacking", error));
-    FF_TRY(ff_open_file(path, &pass->fd, &pass->file_bytes, error));
+    FF_TRY(ff_source_open_file(path, &pass->fd, &pass->file_bytes, error));
     FF_TRY(ff_source_add_part(pass->source, path, pass->fd, &pass->part, error));
     FF_TRY(ff_archive_open(&pass->archive, path, false, error));
     for (;;) {

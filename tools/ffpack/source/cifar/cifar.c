@@ -190,6 +190,7 @@ static ff_status cifar_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_cifar;
 const ff_source_format ff_source_cifar = {
     .name = "cifar",
+    .elsewhere = true,
     .wanted =
         "CIFAR-10 or CIFAR-100, binary or python version: a .bin file or a pickle, a folder or a "
         ".tar.gz with these",

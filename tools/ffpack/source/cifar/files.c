@@ -108,7 +108,7 @@ static ff_status is_pickle_file(const char *path, bool *is, ff_error *error) {
     unsigned char head[16];
     size_t got = 0;
     *is = false;
-    ff_status status = ff_open_file(path, &fd, NULL, error);
+    ff_status status = ff_source_open_file(path, &fd, NULL, error);
     if (status == FF_OK) {
         status = ff_read_some(fd, path, head, 2, sizeof head, 0, &got, error);
         ff_close_file(&fd);
@@ -362,10 +362,10 @@ static ff_status nothing_found(const char *path, ff_error *error) {
 }
 
 static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error) {
-    struct stat info;
-    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
-    if (S_ISDIR(info.st_mode)) {
-        char *folder;
+    bool in_folder;
+    char *folder;
+    FF_TRY(ff_source_is_folder(source->path, &in_folder, error));
+    if (in_folder) {
         FF_TRY(find_folder(source->path, &folder, error));
         if (!folder) return nothing_found(source->path, error);
         ff_status status = find_in_folder(found, source, folder, true, error);
@@ -377,7 +377,6 @@ static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error)
     if (!bin) FF_TRY(is_pickle_file(source->path, &pickle, error));
     if (!bin && !pickle) return find_in_archive(found, source, error);
     FF_TRY(add_file(found, source, source->path, bin ? kind_of_name(base) : NULL, error));
-    char *folder;
     FF_TRY(ff_format(&folder, error, "%.*s", (int)(base - source->path), source->path));
     ff_status status = find_in_folder(found, source, *folder ? folder : ".", false, error);
     free(folder);

@@ -235,9 +235,9 @@ static ff_status imagenet_list(ff_source *source, ff_error *error) {
     source->kind = "imagenet";
     source->encoded = true;
     FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
-    struct stat info;
-    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
-    if (!S_ISDIR(info.st_mode)) {
+    bool folder;
+    FF_TRY(ff_source_is_folder(source->path, &folder, error));
+    if (!folder) {
         ff_error hidden = {0};
         if (ff_archive_holds(source->path, is_class_tar, &hidden))
             return list_train(source, source->path, "", error);
@@ -261,6 +261,7 @@ static ff_status imagenet_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_imagenet;
 const ff_source_format ff_source_imagenet = {
     .name = "imagenet",
+    .elsewhere = true,
     .wanted = "ImageNet's ILSVRC2012_img_train.tar or ILSVRC2012_img_val.tar, or their folder",
     .endings = "tar /",
     .detect = imagenet_detect,

@@ -124,6 +124,7 @@ static ff_status archive_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_archive;
 const ff_source_format ff_source_archive = {
     .name = "archive",
+    .elsewhere = true,
     .wanted = "a tar or zip archive, compressed or not, of images in one folder per class",
     .endings = "tar zip tgz tbz txz gz bz2 xz zst",
     .detect = archive_detect,

@@ -136,6 +136,7 @@ static ff_status folder_list(ff_source *source, ff_error *error) {
     source->kind = "folder";
     source->encoded = true;
     FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
+    if (ff_elsewhere_folder()) return ff_tree_list_objects(source, error);
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot list", source->path);
     FF_TRY(ff_tree_create(&walk.tree, source, source->path, &options, error));
     ff_status status;

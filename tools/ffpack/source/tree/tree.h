@@ -1,6 +1,6 @@
 /* A folder of images as items: the same classes, splits, numbers and keys whether the folder is on
- * disk (folder.c) or in an archive (archive_tree.c); these add folders and files one by one in any
- * order.
+ * disk (folder.c), in an archive (archive_tree.c) or in a bucket (objects.c); these add folders and
+ * files one by one in any order.
  *
  * The order is as in torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every folder
  * in the root is a class, numbered in the order of the names' bytes (Python sorts by code point,
@@ -61,5 +61,7 @@ void ff_tree_destroy(ff_tree **tree);
  * `split` as above, with `rooted`. */
 FF_MUST_USE ff_status ff_tree_list_archive(ff_source *source, const char *path, bool nested,
                                            const char *split, ff_error *error);
+/* Lists the objects of ff_elsewhere_folder. */
+FF_MUST_USE ff_status ff_tree_list_objects(ff_source *source, ff_error *error);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 const char *const ff_web_splits[] = {"", "train", "val", "test", NULL};
 
@@ -98,15 +97,15 @@ static ff_status leave(ff_left_out *left, const char *one, const char *many, con
 static ff_status add_folder(ff_web_tars *tars, const char *folder, const char *split,
                             ff_names *folders, ff_left_out *left, ff_error *error) {
     ff_names names;
-    FF_TRY(ff_names_read(&names, folder, NULL, error));
+    FF_TRY(ff_source_read_folder(&names, folder, error));
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         char *path;
-        struct stat info;
+        bool is_folder;
         const char *name = ff_names_at(&names, i);
         status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
-        bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+        is_folder = ff_source_is_folder(path, &is_folder, NULL) == FF_OK && is_folder;
         if (*name == '.')
             status = leave(left, is_folder ? "hidden folder" : "hidden file",
                            is_folder ? "hidden folders" : "hidden files", path, error);
@@ -186,6 +185,32 @@ static ff_status check_folders(const char *source, bool tars_above, const tar_fo
     return FF_OK;
 }
 
+/* ---- in a bucket ---------------------------------------------------------------------------- */
+
+enum { LOOK_AT_OBJECTS = 1000 };
+
+typedef struct looking {
+    int count;
+    bool tar;
+} looking;
+
+static ff_status look_at(void *context, const char *name, const ff_object *object,
+                         ff_error *error) {
+    looking *at = context;
+    const char *slash = strchr(name, '/');
+    (void)object;
+    at->tar = is_tar_name(name) && (!slash || !strchr(slash + 1, '/'));
+    return at->tar || ++at->count == LOOK_AT_OBJECTS ? ff_fail(error, FF_INTERRUPTED, "seen enough")
+                                                     : FF_OK;
+}
+
+ff_status ff_web_tars_look(ff_storage *storage, bool *found, ff_error *error) {
+    looking at = {0};
+    const ff_status status = ff_storage_list(storage, "", look_at, &at, error);
+    *found = at.tar;
+    return at.tar || at.count == LOOK_AT_OBJECTS ? FF_OK : status;
+}
+
 /* ---- finding -------------------------------------------------------------------------------- */
 
 static ff_status find_in_folder(ff_web_tars *tars, const char *path, ff_source *source,
@@ -212,7 +237,7 @@ done:
 }
 
 static ff_status find(ff_web_tars *tars, const char *path, ff_source *source, ff_error *error) {
-    struct stat info;
+    bool folder;
     if (source && source->splits && strcmp(source->splits, "none") != 0)
         return ff_fail(error, FF_USAGE,
                        "--splits: the names of a WebDataset's tars and folders decide its splits; "
@@ -223,9 +248,8 @@ static ff_status find(ff_web_tars *tars, const char *path, ff_source *source, ff
             FF_TRY(ff_names_add(&tars->split, "", 0, error));
         return source->splits ? FF_OK : split_by_names(tars, path, error);
     }
-    if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
-    return S_ISDIR(info.st_mode) ? find_in_folder(tars, path, source, error)
-                                 : add(tars, path, "", error);
+    FF_TRY(ff_source_is_folder(path, &folder, error));
+    return folder ? find_in_folder(tars, path, source, error) : add(tars, path, "", error);
 }
 
 ff_status ff_web_tars_find(ff_web_tars *tars, const char *path, ff_source *source,

@@ -23,6 +23,9 @@ typedef struct ff_web_tars {
  * *tars is freed. */
 FF_MUST_USE ff_status ff_web_tars_find(ff_web_tars *tars, const char *path, ff_source *source,
                                        ff_error *error);
+/* *found = whether one of the first objects of a folder, or in a folder in it, is a tar by its
+ * name. */
+FF_MUST_USE ff_status ff_web_tars_look(ff_storage *storage, bool *found, ff_error *error);
 void ff_web_tars_free(ff_web_tars *tars);
 
 /* The splits, train first. Ends with NULL. */

@@ -311,7 +311,7 @@ static ff_status list_tar(web *state, const char *path, ff_error *error) {
     int fd;
     state->path = path;
     state->part = FF_PART_FILE;
-    FF_TRY(ff_open_file(path, &fd, &state->bytes, error));
+    FF_TRY(ff_source_open_file(path, &fd, &state->bytes, error));
     ff_close_file(&fd);
     FF_TRY(ff_archive_open(&state->archive, path, false, error));
     ff_status status = list_members(state, error);
@@ -413,6 +413,7 @@ done:
 extern const ff_source_format ff_source_webdataset;
 const ff_source_format ff_source_webdataset = {
     .name = "webdataset",
+    .elsewhere = true,
     .wanted = "a WebDataset: a tar of images with a .cls or .json each, or a folder or a pattern "
               "like train-{000..146}.tar of such tars",
     .endings = "tar /",
