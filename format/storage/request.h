@@ -33,6 +33,7 @@ typedef struct ff_request {
     ff_buffer *text;
     size_t limit;
     bool may_lack; /* 404 is no failure */
+    bool may_end;  /* an object that ends before has fewer bytes */
 } ff_request;
 
 typedef struct ff_response {

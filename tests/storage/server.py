@@ -30,14 +30,16 @@ def signature(secret, method, path, query, headers, signed, payload, stamp, scop
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """objects: {"bucket/key": bytes}. keys: {id: (secret, token or None)}, {} = nobody signs. fault(number, handler) returns None or
-    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip",)."""
+    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip"[, byte]), ("version",):
+    another ETag. expired: keys that were valid."""
     daemon_threads = True
     request_queue_size = 256
 
     def __init__(self, objects=None, keys=None, fault=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.objects, self.keys, self.fault = objects or {}, keys or {}, fault
+        self.objects, self.keys, self.fault, self.expired = objects or {}, keys or {}, fault, set()
         self.lock, self.requests, self.log, self.bytes, self.parts, self.services = threading.Lock(), 0, [], 0, {}, {}
+        self.tags = {}
         self.url = "http://127.0.0.1:%d" % self.server_port
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -48,6 +50,12 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
                 path = os.path.join(at, name)
                 with open(path, "rb") as file:
                     self.objects["%s/%s" % (prefix, os.path.relpath(path, folder))] = file.read()
+
+    def tag(self, name, data):
+        known = self.tags.get(name)
+        if not known or known[0] is not data:
+            known = self.tags[name] = (data, hashlib.md5(data).hexdigest())
+        return known[1]
 
     def forget(self):
         with self.lock:
@@ -119,6 +127,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(self.wrong[1])
         if not self.may():
             return self.refuse(403, "SignatureDoesNotMatch")
+        if any("Credential=%s/" % key in self.headers.get("Authorization", "") for key in server.expired):
+            return self.refuse(403, "ExpiredToken")
         return getattr(self, "s3_" + self.command.lower())()
 
     do_GET = do_PUT = do_POST = do_DELETE = do
@@ -135,9 +145,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = server.objects.get(self.name)
         if data is None:
             return self.refuse(404, "NoSuchKey")
-        tag, wanted = '"%s"' % hashlib.md5(data).hexdigest(), self.headers.get("Range")
+        tag, wanted = '"%s"' % server.tag(self.name, data), self.headers.get("Range")
         match = wanted and re.match(r"bytes=(\d+)-(\d+)$", wanted)
         kind = self.wrong[0] if self.wrong else None
+        if kind == "version":
+            tag = '"another"'
         if not match or kind == "whole":
             return self.answer(200, data, [("ETag", tag)])
         begin, end = int(match.group(1)), min(int(match.group(2)) + 1, len(data))
@@ -145,7 +157,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(416, b"", [("Content-Range", "bytes */%d" % len(data)), ("ETag", tag)])
         part = data[begin:end]
         if kind == "flip":
-            part = part[:-1] + bytes([part[-1] ^ 1])
+            at = self.wrong[1] % len(part) if len(self.wrong) > 1 else len(part) - 1
+            part = part[:at] + bytes([part[at] ^ 1]) + part[at + 1:]
         self.send_response(206)
         self.send_header("ETag", tag)
         self.send_header("Content-Range", "bytes %d-%d/%d" % (begin + (kind == "shift"), end - 1 + (kind == "shift"), len(data)))
