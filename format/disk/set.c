@@ -23,12 +23,11 @@ static ff_status has_index(bool *has, const char *path, const char *name, ff_err
         return FF_OK;
     }
     ff_storage *storage;
-    ff_object object;
     char *url;
     FF_TRY(ff_format(&url, error, "%s%s%s", path, slash, name));
     ff_status status =
         ff_storage_open(&storage, url, &(ff_storage_options){.check = ff_interrupt_check}, error);
-    if (status == FF_OK) status = ff_storage_look(storage, FF_INDEX_NAME, &object, has, error);
+    if (status == FF_OK) status = ff_storage_look_ahead(storage, FF_INDEX_NAME, has, error);
     ff_storage_close(&storage);
     free(url);
     return status;

@@ -16,6 +16,14 @@
 
 enum { SIZES_AT_OPENING = 1024 };
 
+/* What the cache has of an index may be wrong, as after a power cut: it is fetched at the next
+ * opening. */
+static bool drop_index(const ff_dataset *dataset) {
+    if (!dataset->remote || !dataset->index_path) return false;
+    (void)unlink(dataset->index_path);
+    return true;
+}
+
 /* Checks the index blocks that [offset, offset + bytes) touches, each once. */
 static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_error *error) {
     if (!bytes) return FF_OK;
@@ -30,11 +38,13 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
         ff_dataset_advise(dataset, begin, length); /* one request instead of 16 */
         FF_TRY(ff_mapped_checksum(&dataset->index, begin, length, &found, error));
         FF_TRY(ff_mapped_copy(wanted, &dataset->index, end + 8 * block, 8, error));
-        if (found != ff_load_u64(wanted))
+        if (found != ff_load_u64(wanted)) {
+            (void)drop_index(dataset);
             return ff_fail(error, FF_BAD_DATA,
                            "%s: offset %" PRIu64 ": block %" PRIu64 " has checksum %016" PRIx64
                            ", wanted %016" PRIx64,
                            dataset->index_path, begin, block, found, ff_load_u64(wanted));
+        }
         atomic_store_explicit(&dataset->block_ok[block], 1, memory_order_relaxed);
     }
     return FF_OK;
@@ -188,21 +198,32 @@ static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error
     FF_TRY(read_shard_rows(dataset, error));
     if (dataset->remote)
         FF_TRY(ff_remote_shards(dataset->remote, dataset->row, dataset->header.shard_count, error));
+    dataset->removals = ff_dataset_removals(dataset);
     return ff_alloc(&dataset->sample_ok, dataset->header.sample_count / 8 + 1, 1,
                     "verification marks", error);
 }
 
-ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, ff_error *error) {
+static ff_status open_once(ff_dataset **out, const char *path, ff_verify verify, bool *dropped,
+                           ff_error *error) {
     ff_dataset *dataset;
     *out = NULL;
+    *dropped = false;
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
     ff_status status = ff_files_create(&dataset->files, error);
     if (status == FF_OK) status = open_all(dataset, path, error);
+    *dropped = status == FF_BAD_DATA && drop_index(dataset);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;
+}
+
+ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
+                          ff_error *error) {
+    bool dropped;
+    const ff_status status = open_once(dataset, path, verify, &dropped, error);
+    return dropped ? open_once(dataset, path, verify, &dropped, error) : status;
 }
 
 void ff_dataset_forget(ff_dataset *dataset) {

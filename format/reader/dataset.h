@@ -40,6 +40,7 @@ struct ff_dataset {
     ff_files *files;           /* files of the shards that are read, not mapped */
     atomic_uchar *block_ok;    /* [index blocks]: whether a block was checked */
     atomic_uchar *sample_ok;   /* [count / 8]: whether a sample was verified, one bit per sample */
+    uint64_t removals; /* ff_dataset_removals when it was opened: what came later may be wrong */
 };
 
 /* The shard; on first use it is mapped and checked against the index. Thread-safe. */

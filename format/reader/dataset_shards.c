@@ -51,6 +51,18 @@ static ff_status fetch_shard(const ff_dataset *dataset, uint32_t number, bool ma
     return ff_remote_shard(dataset->remote, number, compressed, maps, error);
 }
 
+/* What the cache has of the shard's ends may be wrong, as after a power cut. */
+static ff_status fetch_again(const ff_dataset *dataset, uint32_t number, ff_error *error) {
+    if (!dataset->united) return ff_remote_shard_again(dataset->remote, number, error);
+    const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
+    return fetch_again(own->set, number - own->first_shard, error);
+}
+
+static bool is_remote(const ff_dataset *dataset, uint32_t number) {
+    if (!dataset->united) return dataset->remote != NULL;
+    return dataset->united[ff_united_at_shard(dataset, number)].set->remote != NULL;
+}
+
 /* ff_dataset_own_shard after fetch_shard. */
 static ff_status open_shard(const ff_dataset *dataset, uint32_t number, bool maps, ff_shard *shard,
                             ff_error *error) {
@@ -97,24 +109,36 @@ static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff
     return FF_OK;
 }
 
+/* Opening needs a descriptor for a moment; the open files may have taken the last one. */
+static ff_status make_ready(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
+    const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
+    ff_status status;
+    /* Without the mutex: threads wait for several shards at the same time. */
+    do {
+        errno = 0;
+        status = fetch_shard(dataset, number, false, error);
+    } while (ff_files_make_room(dataset->files, status));
+    FF_TRY(status);
+    pthread_mutex_lock(&dataset->mutex);
+    while (atomic_load(&dataset->shard_ready[number]) < wanted) {
+        errno = 0;
+        status = ready_shard(dataset, number, maps, error);
+        if (status != FF_OK && !ff_files_make_room(dataset->files, status)) break;
+    }
+    pthread_mutex_unlock(&dataset->mutex);
+    return status;
+}
+
 static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,
                             ff_error *error) {
     const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
     *out = &dataset->shard[number];
     if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire) >= wanted)
         return FF_OK;
-    /* Without the mutex: threads wait for several shards at the same time. */
-    FF_TRY(fetch_shard(dataset, number, maps, error));
-    pthread_mutex_lock(&dataset->mutex);
-    ff_status status = FF_OK;
-    /* Opening needs a descriptor for a moment; the open files may have taken the last one. */
-    while (atomic_load(&dataset->shard_ready[number]) < wanted) {
-        errno = 0;
-        status = ready_shard(dataset, number, maps, error);
-        if (status != FF_IO || errno != EMFILE || !ff_files_give_up(dataset->files)) break;
-    }
-    pthread_mutex_unlock(&dataset->mutex);
-    return status;
+    const ff_status status = make_ready(dataset, number, maps, error);
+    if (status != FF_BAD_DATA || !is_remote(dataset, number)) return status;
+    FF_TRY(fetch_again(dataset, number, error));
+    return make_ready(dataset, number, maps, error);
 }
 
 ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_shard **shard,

@@ -39,3 +39,15 @@ void ff_dataset_foresee(ff_dataset *dataset, ff_dataset_next *next, void *contex
     }
     if (dataset->remote) ff_remote_foresee(dataset->remote, next, context, 0);
 }
+
+bool ff_dataset_is_here(const ff_dataset *dataset) {
+    for (size_t i = 0; i < dataset->united_count; i++)
+        if (!ff_dataset_is_here(dataset->united[i].set)) return false;
+    return !dataset->remote || ff_cache_is_whole(ff_remote_cache(dataset->remote));
+}
+uint64_t ff_dataset_removals(const ff_dataset *dataset) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < dataset->united_count; i++)
+        all += ff_dataset_removals(dataset->united[i].set);
+    return all + (dataset->remote ? ff_cache_removals(ff_remote_cache(dataset->remote)) : 0);
+}

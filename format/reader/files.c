@@ -146,7 +146,8 @@ bool ff_files_were_written(const ff_files *files) {
     return atomic_load_explicit(&files->written, memory_order_relaxed);
 }
 
-bool ff_files_give_up(ff_files *files) {
+bool ff_files_make_room(ff_files *files, ff_status status) {
+    if (status != FF_IO || errno != EMFILE) return false;
     pthread_mutex_lock(&files->mutex);
     const bool closed = close_one(files);
     pthread_mutex_unlock(&files->mutex);
@@ -242,8 +243,12 @@ ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
     ff_cache_mark mark;
     if (!shard->cache) return read_whole_file(files, shard, number, offset, bytes, to, error);
     for (;;) {
-        FF_TRY(ff_cache_need(shard->cache, shard->header.number, offset, bytes, &mark, error));
-        const ff_status status = read_whole_file(files, shard, number, offset, bytes, to, error);
+        errno = 0;
+        ff_status status =
+            ff_cache_need(shard->cache, shard->header.number, offset, bytes, &mark, error);
+        if (ff_files_make_room(files, status)) continue;
+        FF_TRY(status);
+        status = read_whole_file(files, shard, number, offset, bytes, to, error);
         if (ff_cache_done(shard->cache, shard->header.number, offset, bytes, mark) ||
             status != FF_OK)
             return status;

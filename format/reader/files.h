@@ -26,8 +26,9 @@ FF_MUST_USE ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint
  * samples may be others, as while another file is written over it from its begin on. */
 bool ff_files_were_written(const ff_files *files);
 
-/* Closes one file, for a process that has no descriptor left; if all files are being read, waits
- * for one. False if no file is open. */
-bool ff_files_give_up(ff_files *files);
+/* Whether a call that failed, and had errno = 0 before it, is worth another try: the process had no
+ * descriptor left, and one of the files is closed now. If all files are being read, waits for one.
+ */
+bool ff_files_make_room(ff_files *files, ff_status status);
 
 #endif

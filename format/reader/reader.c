@@ -11,6 +11,7 @@ struct ff_reader {
     ff_dataset *dataset;
     ff_frames **frames;  /* compressed sets only: one, or one for each united set */
     ff_direct *direct;   /* if samples or frames are read instead of mapped */
+    uint64_t removals;   /* ff_dataset_removals while what is mapped is right */
     const uint8_t *slot; /* slot of the last sample read; NULL = none */
     uint64_t number;
     ff_reader_find *find; /* NULL = nothing is read ahead */
@@ -33,8 +34,7 @@ static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, 
     FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a reader", error));
     reader->dataset = dataset;
     ff_status status = FF_OK;
-    if (direct || ff_dataset_is_remote(dataset))
-        FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
+    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
     if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
         FF_TRY_DONE(open_frames(reader, error));
 done:
@@ -44,7 +44,34 @@ done:
 }
 
 ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
-    return open_reader(reader, dataset, false, error);
+    return open_reader(reader, dataset, ff_dataset_is_remote(dataset), error);
+}
+
+ff_status ff_reader_open_mapped(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
+    const uint64_t removals = ff_dataset_removals(dataset);
+    FF_TRY(open_reader(reader, dataset, !ff_dataset_is_here(dataset), error));
+    (*reader)->removals = removals;
+    return FF_OK;
+}
+
+static void close_frames(ff_reader *reader) {
+    for (size_t i = 0; reader->frames && i < ff_dataset_set_count(reader->dataset); i++)
+        ff_frames_close(&reader->frames[i]);
+    free(reader->frames);
+    reader->frames = NULL;
+}
+
+bool ff_reader_maps(const ff_reader *reader) {
+    return !reader->direct;
+}
+
+ff_status ff_reader_recheck(ff_reader *reader, bool *lost, ff_error *error) {
+    *lost = !reader->direct && ff_dataset_removals(reader->dataset) != reader->removals;
+    if (!*lost) return FF_OK;
+    FF_TRY(ff_direct_open(&reader->direct, reader->dataset->files, error));
+    if (!reader->frames) return FF_OK;
+    close_frames(reader);
+    return open_frames(reader, error);
 }
 
 ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
@@ -54,9 +81,7 @@ ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_erro
 void ff_reader_close(ff_reader **out) {
     ff_reader *reader = *out;
     if (!reader) return;
-    for (size_t i = 0; reader->frames && i < ff_dataset_set_count(reader->dataset); i++)
-        ff_frames_close(&reader->frames[i]);
-    free(reader->frames);
+    close_frames(reader);
     ff_direct_close(&reader->direct);
     free(reader);
     *out = NULL;
@@ -96,7 +121,8 @@ bool ff_reader_verifies(const ff_reader *reader, uint64_t number) {
     if (dataset->verify != FF_VERIFY_FIRST) return dataset->verify == FF_VERIFY_ALWAYS;
     const unsigned char ok =
         atomic_load_explicit(&dataset->sample_ok[number / 8], memory_order_relaxed);
-    return !(ok >> number % 8 & 1) || ff_files_were_written(dataset->files);
+    return !(ok >> number % 8 & 1) || ff_files_were_written(dataset->files) ||
+           ff_dataset_removals(dataset) != dataset->removals;
 }
 
 void ff_reader_verified(ff_reader *reader, uint64_t number) {
@@ -172,15 +198,21 @@ static ff_status locate(ff_reader *reader, uint64_t number, ff_view *view, ff_er
     return view->mapped ? FF_OK : verify(reader, number, view, error);
 }
 
-/* What the cache has of a sample may be wrong, as after a power cut: the sample is fetched and read
- * once more. */
-static ff_status locate_again(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+ff_status ff_reader_refuse(ff_reader *reader, uint64_t number, ff_error *error) {
     ff_extent at;
     const ff_shard *shard;
-    ff_reader_find *find = reader->find;
+    if (!ff_dataset_sample_is_remote(reader->dataset, number)) return FF_OK;
     FF_TRY(ff_dataset_extent(reader->dataset, number, &at, error));
     FF_TRY(ff_dataset_know_shard(reader->dataset, at.shard, &shard, error));
     ff_cache_refuse(shard->cache, shard->header.number, at.offset, at.bytes);
+    return FF_OK;
+}
+
+/* What the cache has of a sample may be wrong, as after a power cut: the sample is fetched and read
+ * once more. */
+static ff_status locate_again(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+    ff_reader_find *find = reader->find;
+    FF_TRY(ff_reader_refuse(reader, number, error));
     reader->slot = NULL;
     reader->find = NULL;
     const ff_status status = locate(reader, number, view, error);

@@ -140,7 +140,21 @@ FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff
  * The views are not mapped. */
 FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset,
                                             ff_error *error);
+/* The same as ff_reader_open; also for a set behind a URL, if all of it is in the cache. Its pieces
+ * may be removed at any time, so whoever has read views asks ff_reader_recheck: *lost = true if
+ * they may be wrong, also where a call failed, and have to be read again. From then on the reader
+ * reads as that of ff_reader_open_direct; it does so from the begin if pieces are missing. */
+FF_MUST_USE ff_status ff_reader_open_mapped(ff_reader **reader, ff_dataset *dataset,
+                                            ff_error *error);
+FF_MUST_USE ff_status ff_reader_recheck(ff_reader *reader, bool *lost, ff_error *error);
+bool ff_reader_maps(const ff_reader *reader);
 void ff_reader_close(ff_reader **reader);
+
+/* Whether all of a dataset lies on this machine: a folder's does; that of a set behind a URL, if
+ * the cache has all of it. */
+bool ff_dataset_is_here(const ff_dataset *dataset);
+/* How often something was removed from the cache of a set behind a URL. */
+uint64_t ff_dataset_removals(const ff_dataset *dataset);
 
 /* For callers that read shards themselves, ahead of a reader (loader/host/ahead/): the bytes of a
  * shard that hold a sample. */
@@ -218,6 +232,8 @@ bool ff_reader_verifies(const ff_reader *reader, uint64_t number);
 void ff_reader_verified(ff_reader *reader, uint64_t number);
 ff_status ff_reader_differs(const ff_reader *reader, uint64_t number, const ff_view *view,
                             uint64_t checksum, ff_error *error);
+/* The sample is wrong: of a set behind a URL it is removed from the cache, if it can be. */
+FF_MUST_USE ff_status ff_reader_refuse(ff_reader *reader, uint64_t number, ff_error *error);
 
 /* Copies the tensor of a view to `to` (view->tensor_bytes). FF_IO with path and offset if the shard
  * shrank. */

@@ -7,6 +7,7 @@
 #include "format/disk/checksum.h"
 #include "format/reader/history.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,72 +35,137 @@ ff_cache *ff_remote_cache(const ff_remote *remote) {
 
 /* ---- the index ------------------------------------------------------------------------------ */
 
-/* A small file of the set, whole. */
-static ff_status fetch_file(ff_remote *remote, const char *name, ff_object *object,
-                            ff_error *error) {
+/* A small file of the set, into the cache. */
+static ff_status save(const ff_remote *remote, const char *name, const uint8_t *bytes,
+                      uint64_t count, ff_error *error) {
     ff_file *file = NULL;
-    uint8_t *bytes;
-    char *path = NULL;
+    char *path;
     ff_status status;
-    FF_TRY(ff_alloc(&bytes, object->bytes, 1, name, error));
-    FF_TRY_DONE(ff_path_join(&path, remote->folder, name, error));
-    if (object->bytes)
-        FF_TRY_DONE(ff_storage_read(remote->storage, name, object, 0, object->bytes, bytes, error));
+    FF_TRY(ff_path_join(&path, remote->folder, name, error));
     FF_TRY_DONE(ff_file_replace(&file, path, error));
-    FF_TRY_DONE(ff_file_write(file, bytes, object->bytes, error));
+    FF_TRY_DONE(ff_file_write(file, bytes, count, error));
     status = ff_file_commit(&file, error);
 done:
     ff_file_discard(&file);
-    free(bytes);
     free(path);
     return status;
 }
 
-/* The set's history, if it has one of a sensible size; the index comes last. */
-static ff_status fetch_index(ff_remote *remote, ff_object *index, ff_error *error) {
-    ff_object history;
-    bool there;
-    FF_TRY(ff_storage_look(remote->storage, FF_HISTORY_NAME, &history, &there, error));
-    if (there && history.bytes <= HISTORY_BYTES)
-        FF_TRY(fetch_file(remote, FF_HISTORY_NAME, &history, error));
-    return fetch_file(remote, FF_INDEX_NAME, index, error);
+/* All bytes of an object, of which the begin was read; allocated. */
+static ff_status read_rest(const ff_remote *remote, const char *name, const ff_look *look,
+                           uint8_t **bytes, ff_error *error) {
+    ff_object object = look->object;
+    const uint64_t all = object.bytes, head = look->head_bytes;
+    ff_status status = FF_OK;
+    FF_TRY(ff_alloc(bytes, all, 1, name, error));
+    memcpy(*bytes, look->head, head);
+    if (all > head)
+        status =
+            ff_storage_read(remote->storage, name, &object, head, all - head, *bytes + head, error);
+    if (status == FF_OK && object.bytes != all)
+        status = ff_fail(error, FF_IO, "%s/%s: was replaced while it was read",
+                         ff_storage_url(remote->storage), name);
+    if (status != FF_OK) free(*bytes), *bytes = NULL;
+    return status;
+}
+
+/* The set's history, if it has one of a sensible size. */
+static ff_status fetch_history(const ff_remote *remote, ff_error *error) {
+    ff_look look;
+    uint8_t *bytes = NULL;
+    FF_TRY(ff_storage_look(remote->storage, FF_HISTORY_NAME, &look, error));
+    ff_status status = FF_OK;
+    if (look.there && look.object.bytes <= HISTORY_BYTES) {
+        status = read_rest(remote, FF_HISTORY_NAME, &look, &bytes, error);
+        if (status == FF_OK)
+            status = save(remote, FF_HISTORY_NAME, bytes, look.object.bytes, error);
+    }
+    free(bytes);
+    ff_look_free(&look);
+    return status;
+}
+
+/* Whether an index has its checksums: the header's table covers its blocks (FORMAT.md). */
+static ff_status check_index(const ff_index_header *header, const uint8_t *bytes, const char *path,
+                             ff_error *error) {
+    const ff_section *table = &header->section[FF_INDEX_CHECKSUMS];
+    uint64_t found = ff_checksum(bytes + table->offset, table->bytes);
+    if (found != table->checksum)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: the table of checksums has checksum %016" PRIx64 ", wanted %016" PRIx64,
+                       path, found, table->checksum);
+    for (uint64_t at = FF_HEADER_BYTES, block = 0; at < table->offset; block++) {
+        const uint64_t left = table->offset - at,
+                       length = left < FF_INDEX_BLOCK_BYTES ? left : FF_INDEX_BLOCK_BYTES;
+        const uint64_t wanted = ff_load_u64(bytes + table->offset + 8 * block);
+        found = ff_checksum(bytes + at, length);
+        if (found != wanted)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: offset %" PRIu64 ": block %" PRIu64 " has checksum %016" PRIx64
+                           ", wanted %016" PRIx64,
+                           path, at, block, found, wanted);
+        at += length;
+    }
+    for (uint64_t at = table->offset + table->bytes; at < header->file_bytes; at++)
+        if (bytes[at])
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: offset %" PRIu64 ": the padding at the end is not zero", path, at);
+    return FF_OK;
+}
+
+/* Fetches the rest of the index into the cache, after the history. */
+static ff_status fetch_index(const ff_remote *remote, const ff_index_header *header,
+                             const ff_look *look, const char *url, ff_error *error) {
+    uint8_t *bytes;
+    FF_TRY(read_rest(remote, FF_INDEX_NAME, look, &bytes, error));
+    ff_status status = check_index(header, bytes, url, error);
+    if (status == FF_OK) status = fetch_history(remote, error);
+    if (status == FF_OK) status = save(remote, FF_INDEX_NAME, bytes, look->object.bytes, error);
+    free(bytes);
+    return status;
 }
 
 /* The name of a set's folder: a hash of its index's header, which has ids and checksums of all that
  * the set holds. */
-static ff_status find_folder(ff_remote *remote, ff_object *object, ff_error *error) {
-    uint8_t bytes[FF_HEADER_BYTES], id[16];
-    ff_index_header header;
-    char name[33], *path = NULL;
-    bool there;
-    ff_status status;
-    FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, object, &there, error));
-    if (!there)
+static ff_status find_folder(ff_remote *remote, const ff_look *look, const char *url,
+                             ff_index_header *header, ff_error *error) {
+    uint8_t id[16];
+    char name[33];
+    if (!look->there)
         return ff_fail(error, FF_IO,
                        "%s: there is no " FF_INDEX_NAME
                        "; a URL names one split, as in .../set/train",
                        ff_storage_url(remote->storage));
-    FF_TRY(ff_format(&path, error, "%s/" FF_INDEX_NAME, ff_storage_url(remote->storage)));
-    if (object->bytes < sizeof bytes)
-        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: too short for an index", path));
-    FF_TRY_DONE(
-        ff_storage_read(remote->storage, FF_INDEX_NAME, object, 0, sizeof bytes, bytes, error));
-    FF_TRY_DONE(ff_index_header_decode(&header, bytes, object->bytes, path, error));
-    ff_id_of(id, bytes, sizeof bytes);
+    if (look->head_bytes < FF_HEADER_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: too short for an index", url);
+    FF_TRY(ff_index_header_decode(header, look->head, look->object.bytes, url, error));
+    ff_id_of(id, look->head, FF_HEADER_BYTES);
     ff_hex(name, id, sizeof id);
-    status = ff_cache_place(&remote->folder, &remote->options, name, error);
-done:
+    free(remote->folder);
+    return ff_cache_place(&remote->folder, &remote->options, name, error);
+}
+
+static ff_status open_index(ff_remote *remote, const char *url, ff_error *error) {
+    ff_look look;
+    ff_index_header header;
+    char *path = NULL;
+    FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, &look, error));
+    ff_status status = find_folder(remote, &look, url, &header, error);
+    if (status == FF_OK) status = ff_path_join(&path, remote->folder, FF_INDEX_NAME, error);
+    if (status == FF_OK && access(path, R_OK) != 0)
+        status = fetch_index(remote, &header, &look, url, error);
     free(path);
+    ff_look_free(&look);
     return status;
 }
 
-static ff_status open_index(ff_remote *remote, ff_error *error) {
-    ff_object object;
-    char *path;
-    FF_TRY(find_folder(remote, &object, error));
-    FF_TRY(ff_path_join(&path, remote->folder, FF_INDEX_NAME, error));
-    const ff_status status = access(path, R_OK) == 0 ? FF_OK : fetch_index(remote, &object, error);
-    free(path);
+/* What was changed on its way is fetched once more. */
+static ff_status open_index_twice(ff_remote *remote, ff_error *error) {
+    char *url;
+    FF_TRY(ff_format(&url, error, "%s/" FF_INDEX_NAME, ff_storage_url(remote->storage)));
+    ff_status status = open_index(remote, url, error);
+    if (status == FF_BAD_DATA) status = open_index(remote, url, error);
+    free(url);
     return status;
 }
 
@@ -111,7 +177,7 @@ ff_status ff_remote_open(ff_remote **out, const char *url, char **folder, ff_err
     FF_TRY(ff_alloc(&remote, 1, sizeof *remote, "a set behind a URL", error));
     const ff_storage_options options = {.check = ff_interrupt_check};
     FF_TRY_DONE(ff_storage_open(&remote->storage, url, &options, error));
-    FF_TRY_DONE(open_index(remote, error));
+    FF_TRY_DONE(open_index_twice(remote, error));
     status = ff_copy_string(folder, remote->folder, error);
 done:
     if (status != FF_OK) ff_remote_close(&remote);
@@ -192,6 +258,10 @@ ff_status ff_remote_shard(ff_remote *remote, uint32_t number, bool tables, bool 
     if (!tables) return FF_OK;
     FF_TRY(table_bytes(remote, number, &bytes, error));
     return ff_cache_keep(remote->cache, number, FF_HEADER_BYTES, bytes, error);
+}
+
+ff_status ff_remote_shard_again(ff_remote *remote, uint32_t number, ff_error *error) {
+    return ff_cache_keep_again(remote->cache, number, error);
 }
 
 static uint64_t next_of(void *context, uint32_t object, uint32_t piece) {

@@ -13,8 +13,9 @@
 
 typedef struct ff_remote ff_remote;
 
-/* Fetches the index of the split at `url`, unless the cache has it. *folder = the split's folder in
- * the cache, allocated. */
+/* Fetches the index of the split at `url`, unless the cache has it, and checks what was fetched:
+ * FF_BAD_DATA with the URL if it is wrong, also when it was fetched again. *folder = the split's
+ * folder in the cache, allocated. */
 FF_MUST_USE ff_status ff_remote_open(ff_remote **remote, const char *url, char **folder,
                                      ff_error *error);
 /* Then, once the index is read: the shards, by number. */
@@ -26,6 +27,8 @@ void ff_remote_close(ff_remote **remote); /* NULL is accepted */
  * samples; with `whole` everything, for a mapping, which the cache then keeps. */
 FF_MUST_USE ff_status ff_remote_shard(ff_remote *remote, uint32_t number, bool tables, bool whole,
                                       ff_error *error);
+/* Fetches what ff_remote_shard fetched of header, footer and tables once more: it is wrong. */
+FF_MUST_USE ff_status ff_remote_shard_again(ff_remote *remote, uint32_t number, ff_error *error);
 const char *ff_remote_url(const ff_remote *remote);
 ff_cache *ff_remote_cache(const ff_remote *remote);
 /* ff_dataset_foresee for a set whose first shard has the number `first_shard` there. */

@@ -214,6 +214,7 @@ static ff_status unite(ff_dataset *dataset, ff_error *error) {
     dataset->header.shard_count = dataset->united[count].first_shard;
     make_ids(dataset);
     FF_TRY(copy_rows(dataset, error));
+    dataset->removals = ff_dataset_removals(dataset);
     return ff_alloc(&dataset->sample_ok, dataset->header.sample_count / 8 + 1, 1,
                     "verification marks", error);
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -74,7 +75,6 @@ static ff_status copy_objects(ff_cache *cache, const ff_cached_object *object, u
     cache->count = count;
     for (uint32_t i = 0; i <= count; i++) {
         struct ff_cache_file *file = &cache->file[i];
-        file->descriptor = -1;
         file->first_piece = (uint32_t)pieces;
         if (i == count) break;
         file->bytes = object[i].bytes;
@@ -119,10 +119,7 @@ ff_status ff_cache_open(ff_cache **out, const ff_cache_options *options, const c
 void ff_cache_close(ff_cache **out) {
     ff_cache *cache = *out;
     if (!cache) return;
-    for (uint32_t i = 0; cache->file && i < cache->count; i++) {
-        if (cache->file[i].descriptor >= 0) close(cache->file[i].descriptor);
-        free(cache->file[i].name);
-    }
+    for (uint32_t i = 0; cache->file && i < cache->count; i++) free(cache->file[i].name);
     ff_pieces_close(cache);
     pthread_cond_destroy(&cache->done);
     pthread_mutex_destroy(&cache->removing);
@@ -136,28 +133,30 @@ void ff_cache_close(ff_cache **out) {
     *out = NULL;
 }
 
+bool ff_cache_is_whole(const ff_cache *cache) {
+    for (uint32_t p = 0; p < cache->file[cache->count].first_piece; p++)
+        if (atomic_load(&cache->counter[p]) % 2 == 0) return false;
+    return true;
+}
+
+uint32_t ff_cache_removals(const ff_cache *cache) {
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load(&cache->header->removals);
+}
+
 /* A file is made with the object's size at its first use. */
-ff_status ff_cache_file_open(ff_cache *cache, uint32_t object, int *descriptor, ff_error *error) {
-    struct ff_cache_file *file = &cache->file[object];
+ff_status ff_cache_file_open(const ff_cache *cache, uint32_t object, int *descriptor,
+                             ff_error *error) {
+    const struct ff_cache_file *file = &cache->file[object];
+    struct stat info;
     char *path;
     ff_status status = FF_OK;
-    pthread_mutex_lock(&cache->mutex);
-    *descriptor = file->descriptor;
-    pthread_mutex_unlock(&cache->mutex);
-    if (*descriptor >= 0) return FF_OK;
     FF_TRY(ff_path_join(&path, cache->folder, file->name, error));
     *descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*descriptor < 0 || ftruncate(*descriptor, (off_t)file->bytes))
+    if (*descriptor < 0 || fstat(*descriptor, &info) ||
+        ((uint64_t)info.st_size != file->bytes && ftruncate(*descriptor, (off_t)file->bytes)))
         status = ff_fail_errno(error, "%s: cannot write into the cache", path);
     free(path);
     if (status != FF_OK && *descriptor >= 0) close(*descriptor);
-    FF_TRY(status);
-    pthread_mutex_lock(&cache->mutex);
-    if (file->descriptor >= 0) { /* another thread was faster */
-        close(*descriptor);
-        *descriptor = file->descriptor;
-    }
-    file->descriptor = *descriptor;
-    pthread_mutex_unlock(&cache->mutex);
-    return FF_OK;
+    return status;
 }

@@ -56,6 +56,9 @@ void ff_cache_close(ff_cache **cache); /* NULL is accepted */
 FF_MUST_USE ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,
                                     ff_error *error);
 
+/* Fetches the kept ends of an object once more: they are wrong. */
+FF_MUST_USE ff_status ff_cache_keep_again(ff_cache *cache, uint32_t object, ff_error *error);
+
 /* What the pieces of a range were when they were there. */
 typedef uint64_t ff_cache_mark;
 
@@ -69,6 +72,11 @@ bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t b
 
 /* The pieces of a range are wrong: they are fetched again when they are needed. */
 void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes);
+
+/* Whether every piece is there, for a caller that maps the files and locks nothing: what was read
+ * from them is right if ff_cache_removals is after it what it was before this call. */
+bool ff_cache_is_whole(const ff_cache *cache);
+uint32_t ff_cache_removals(const ff_cache *cache);
 
 /* Fetches a whole object, which stays until the cache is closed: for callers that map its file. */
 FF_MUST_USE ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *error);

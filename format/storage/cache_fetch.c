@@ -6,27 +6,40 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Pieces that one request fetches. */
 enum { RUN_PIECES = 16 };
 
 /* ---- fetching ------------------------------------------------------------------------------- */
 
-/* Fetches bytes of an object into its file. The space is taken first: writing into a mapping of a
- * full disk would end the process. */
+/* Maps a part of an object's file for writing. The space is taken first: writing into a mapping of
+ * a full disk would end the process. */
+static ff_status map_range(const ff_cache *cache, uint32_t object, uint64_t begin, uint64_t length,
+                           char **map, ff_error *error) {
+    const char *name = cache->file[object].name;
+    int descriptor;
+    ff_status status = FF_OK;
+    FF_TRY(ff_cache_file_open(cache, object, &descriptor, error));
+    *map = MAP_FAILED;
+    if (fallocate(descriptor, 0, (off_t)begin, (off_t)length))
+        status = ff_fail_errno(error, "%s/%s: cannot take space in the cache", cache->folder, name);
+    else
+        *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)begin);
+    if (status == FF_OK && *map == MAP_FAILED)
+        status = ff_fail_errno(error, "%s/%s: cannot map", cache->folder, name);
+    close(descriptor);
+    return status;
+}
+
+/* Fetches bytes of an object into its file. */
 static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
                        ff_error *error) {
     struct ff_cache_file *file = &cache->file[object];
     const uint64_t begin = offset & ~UINT64_C(4095), length = offset + bytes - begin;
-    int descriptor;
+    char *map;
     if (!bytes) return FF_OK;
-    FF_TRY(ff_cache_file_open(cache, object, &descriptor, error));
-    if (fallocate(descriptor, 0, (off_t)begin, (off_t)length))
-        return ff_fail_errno(error, "%s/%s: cannot take space in the cache", cache->folder,
-                             file->name);
-    char *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)begin);
-    if (map == MAP_FAILED)
-        return ff_fail_errno(error, "%s/%s: cannot map", cache->folder, file->name);
+    FF_TRY(map_range(cache, object, begin, length, &map, error));
     pthread_mutex_lock(&cache->mutex);
     ff_object known = file->known;
     pthread_mutex_unlock(&cache->mutex);
@@ -43,6 +56,14 @@ static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64
     return status;
 }
 
+/* Of pieces that could not be fetched. */
+static void free_space(ff_cache *cache, uint32_t object, uint32_t first, uint32_t count) {
+    int descriptor;
+    if (ff_cache_file_open(cache, object, &descriptor, NULL) != FF_OK) return;
+    for (uint32_t i = 0; i < count; i++) ff_piece_free(&cache->row[object], first + i, descriptor);
+    close(descriptor);
+}
+
 /* Fetches pieces of which this thread is the only one, here and in other processes. */
 static ff_status fetch_pieces(ff_cache *cache, uint32_t object, uint32_t first, uint32_t count,
                               ff_error *error) {
@@ -52,6 +73,7 @@ static ff_status fetch_pieces(ff_cache *cache, uint32_t object, uint32_t first, 
     FF_TRY(ff_room_take(cache, all, error));
     const ff_status status = fetch(cache, object, begin, whole < all ? whole : all, error);
     if (status != FF_OK) {
+        free_space(cache, object, first, count);
         ff_room_give(cache, all);
         return status;
     }
@@ -215,7 +237,6 @@ static void give_file(ff_cache *cache, struct ff_cache_file *file) {
     pthread_mutex_unlock(&cache->mutex);
 }
 
-/* Two processes may fetch the same ends at the same time: they write the same bytes. */
 static ff_status keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,
                       ff_error *error) {
     ff_pieces_row *row = &cache->row[object];
@@ -242,7 +263,19 @@ static ff_status lock_object(ff_cache *cache, uint32_t object, ff_error *error) 
     return await_lock(cache, FF_LOCK_OBJECTS + object, 1, true, error);
 }
 
-/* No piece is removed meanwhile: its range ends where the kept end begins, which moves. */
+/* One thread of all processes fetches the ends of an object. No piece is removed meanwhile: its
+ * range ends where the kept end begins, which moves. */
+static ff_status lock_ends(ff_cache *cache, uint32_t object, ff_error *error) {
+    FF_TRY(await_lock(cache, FF_LOCK_ENDS + object, 1, false, error));
+    return lock_object(cache, object, error);
+}
+
+static void unlock_ends(ff_cache *cache, uint32_t object) {
+    ff_pieces_unlock(cache->descriptor, FF_LOCK_ENDS + object, 1);
+    if (!cache->file[object].pinned)
+        ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
+}
+
 ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,
                         ff_error *error) {
     struct ff_cache_file *file = &cache->file[object];
@@ -252,9 +285,22 @@ ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_
         tail <= atomic_load(&cache->row[object].tail))
         return FF_OK;
     take_file(cache, file);
-    ff_status status = lock_object(cache, object, error);
+    ff_status status = lock_ends(cache, object, error);
     if (status == FF_OK) status = keep(cache, object, head, tail, error);
-    if (!file->pinned) ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
+    unlock_ends(cache, object);
+    give_file(cache, file);
+    return status;
+}
+
+ff_status ff_cache_keep_again(ff_cache *cache, uint32_t object, ff_error *error) {
+    struct ff_cache_file *file = &cache->file[object];
+    const ff_pieces_row *row = &cache->row[object];
+    take_file(cache, file);
+    ff_status status = lock_ends(cache, object, error);
+    if (status == FF_OK) status = fetch(cache, object, 0, atomic_load(&row->head), error);
+    const uint64_t tail = atomic_load(&row->tail);
+    if (status == FF_OK) status = fetch(cache, object, row->bytes - tail, tail, error);
+    unlock_ends(cache, object);
     give_file(cache, file);
     return status;
 }

@@ -7,7 +7,7 @@
  *   4. AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI: the agent of a container
  *   5. the role of the instance, from 169.254.169.254 (IMDSv2), unless AWS_EC2_METADATA_DISABLED
  *
- * Without any, requests are anonymous. Keys that expire are asked for again five minutes before.
+ * Without any, requests are anonymous. request.c asks for keys again before they expire.
  * https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
  * Private to format/storage. */
 #ifndef FF_STORAGE_CREDENTIALS_H

@@ -159,7 +159,7 @@ done:
 
 /* The bytes of a set that its header names; 0 if there is no such set. */
 static uint64_t bytes_of_set(int place, const char *id) {
-    ff_pieces_header header = {{0}, 0, 0, 0, 0, 0};
+    ff_pieces_header header = {{0}, 0, 0, 0, 0, 0, 0};
     char name[300];
     snprintf(name, sizeof name, "%s/" FF_PIECES_NAME, id);
     const int descriptor = openat(place, name, O_RDONLY | O_CLOEXEC);

@@ -21,6 +21,7 @@ typedef struct ff_pieces_header {
     uint64_t piece_bytes, object_count, piece_count;
     atomic_uint_least64_t bytes; /* of the pieces and ends that are there */
     atomic_uint_least32_t fetches;
+    atomic_uint_least32_t removals; /* counted before the piece's counter moves */
 } ff_pieces_header;
 
 enum { FF_NAME_BYTES = 40 }; /* of an object's name, with the final zero */
@@ -43,6 +44,7 @@ enum {
     FF_LOCK_OBJECTS =
         1 << 12 /* + object: shared while it is mapped, alone while a piece is removed */
 };
+#define FF_LOCK_ENDS   (UINT64_C(1) << 36) /* + object: while its ends are fetched */
 #define FF_LOCK_PIECES (UINT64_C(1) << 40) /* + piece: while it is fetched or removed */
 
 /* A piece that may be removed. */
@@ -62,7 +64,6 @@ struct ff_cache {
         char *name;
         uint64_t bytes;
         uint32_t first_piece; /* among all of the set */
-        int descriptor;       /* for writing; -1 = not open */
         ff_object known;      /* what the server said first */
         bool busy;            /* a thread fetches its ends, removes a piece or maps it */
         bool pinned;
@@ -75,7 +76,7 @@ struct ff_cache {
     atomic_uint_least32_t *fetched; /* [pieces]: the number of the fetch */
     int usage_descriptor;
     atomic_uint_least64_t *usage; /* bytes of the whole cache */
-    pthread_mutex_t mutex;        /* of `busy`, `known` and descriptors */
+    pthread_mutex_t mutex;        /* of `busy` and `known` */
     pthread_cond_t done;
     atomic_ushort *wanted;    /* [pieces]: callers that read them, or wait for all of a range */
     bool *busy;               /* [pieces]: a thread of this process fetches or removes it */
@@ -102,12 +103,14 @@ void ff_pieces_close(ff_cache *cache);
 FF_MUST_USE ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error);
 /* Bytes that were taken and are not there. */
 void ff_room_give(ff_cache *cache, uint64_t bytes);
+/* Frees the space of a piece in its object's file. The caller has the locks of both. */
+void ff_piece_free(const ff_pieces_row *row, uint32_t piece, int file);
 /* Removes one piece, unless it is busy, locked or mapped; true if it was removed. The caller has
  * `removing`. */
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece);
 
-/* The descriptor of an object's file, opened for writing once. */
-FF_MUST_USE ff_status ff_cache_file_open(ff_cache *cache, uint32_t object, int *descriptor,
+/* Opens an object's file for writing; the caller closes the descriptor. */
+FF_MUST_USE ff_status ff_cache_file_open(const ff_cache *cache, uint32_t object, int *descriptor,
                                          ff_error *error);
 
 #endif

@@ -5,13 +5,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
     SIGNS_S3 = 0x075800, /* libcurl 7.88 */
     FIRST_SECONDS = 15,
-    TIDY_SECONDS = 3
+    TIDY_SECONDS = 3,
+    FRESH_SECONDS = 300,
+    AGAIN_SECONDS = 30
 };
+
+/* libcurl opens up to four descriptors for each. */
+static int connections(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 16 > FF_CONNECTIONS)
+        return FF_CONNECTIONS;
+    return limit.rlim_cur < 32 ? 2 : (int)(limit.rlim_cur / 16);
+}
 
 ff_status ff_client_create(ff_client **out, const char *region, double timeout_s,
                            ff_status (*check)(ff_error *error), ff_error *error) {
@@ -22,7 +33,9 @@ ff_status ff_client_create(ff_client **out, const char *region, double timeout_s
     (*out)->curl = curl;
     (*out)->timeout_s = timeout_s;
     (*out)->check = check;
+    (*out)->most = connections();
     pthread_mutex_init(&(*out)->mutex, NULL);
+    pthread_cond_init(&(*out)->given, NULL);
     if (!region) return FF_OK;
     const ff_status status = ff_copy_string(&(*out)->region, region, error);
     if (status != FF_OK) ff_client_destroy(out);
@@ -34,6 +47,7 @@ void ff_client_destroy(ff_client **client) {
     for (int i = 0; i < (*client)->handles; i++)
         (*client)->curl->easy_cleanup((*client)->handle[i]);
     ff_credentials_free(&(*client)->credentials);
+    pthread_cond_destroy(&(*client)->given);
     pthread_mutex_destroy(&(*client)->mutex);
     free((*client)->region);
     free(*client);
@@ -49,18 +63,57 @@ void ff_client_stop(ff_client *client) {
     client->stopped = true;
 }
 
-/* The keys for the next request; those that expire within five minutes are asked for again. */
-static ff_status find_keys(ff_client *client, char **user, char **token, ff_error *error) {
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* Keys are asked for again five minutes before they expire; shorter ones after half their time. */
+static bool expires_soon(const ff_client *client, int64_t now) {
+    const ff_credentials *keys = &client->credentials;
+    const int64_t half = (keys->expires - client->found_s) / 2;
+    return keys->expires && now >= client->again_s &&
+           keys->expires - now < (half < FRESH_SECONDS ? half : FRESH_SECONDS);
+}
+
+/* Looks for the keys. If there were keys before, and none are found now, their service may be back
+ * soon: the older ones are used while they last; then *later = true. With the lock held. */
+static ff_status look_for_keys(ff_client *client, int64_t now, bool *later, ff_error *error) {
+    static const char over[] = "the keys have expired, and nothing has newer ones";
+    ff_credentials found, *keys = &client->credentials;
+    int64_t left = client->found ? keys->expires - now : 0;
+    if (left < 0) left = 0;
+    *later = keys->key != NULL;
+    if (*later && now < client->again_s) return ff_fail(error, FF_IO, over);
+    ff_status status = ff_credentials_find(&found, error);
+    if (status == FF_OK && (found.key || !keys->key)) {
+        ff_credentials_free(keys);
+        *keys = found;
+        client->found = true;
+        client->found_s = now;
+        client->again_s = 0;
+    } else {
+        client->again_s = now + 1 + (left / 4 < AGAIN_SECONDS ? left / 4 : AGAIN_SECONDS);
+        if (left)
+            status = FF_OK;
+        else if (status == FF_OK)
+            status = ff_fail(error, FF_IO, over);
+    }
+    if (status == FF_OK) *later = false;
+    return status;
+}
+
+/* The keys for the next request. *later: a failure may pass. */
+static ff_status find_keys(ff_attempt *attempt, char **user, char **token, bool *later,
+                           ff_error *error) {
+    ff_client *client = attempt->client;
+    const int64_t now = (int64_t)time(NULL);
+    const ff_credentials *keys = &client->credentials;
     ff_status status = FF_OK;
     *user = *token = NULL;
+    *later = false;
     if (!client->region) return FF_OK;
     pthread_mutex_lock(&client->mutex);
-    ff_credentials *keys = &client->credentials;
-    if (!client->found || (keys->expires && keys->expires - (int64_t)time(NULL) < 300)) {
-        ff_credentials_free(keys);
-        status = ff_credentials_find(keys, error);
-        client->found = status == FF_OK;
-    }
+    if (!client->found || expires_soon(client, now))
+        status = look_for_keys(client, now, later, error);
+    attempt->renewals = client->renewals;
     if (status == FF_OK && keys->key)
         status = ff_format(user, error, "%s:%s", keys->key, keys->secret);
     if (status == FF_OK && keys->token)
@@ -73,9 +126,28 @@ static ff_status find_keys(ff_client *client, char **user, char **token, ff_erro
     return status;
 }
 
-static ff_status attempt_once(ff_attempt *now, CURLcode *result, ff_error *error) {
+/* Whether the server calls the keys expired: they are looked for again. *lasting = true if they are
+ * not of a service, which has newer ones later. */
+static bool renew_keys(const ff_attempt *now, bool *lasting) {
+    ff_client *client = now->client;
+    if (!client->region || (!strstr(now->said, "<Code>ExpiredToken") &&
+                            !strstr(now->said, "<Code>TokenRefreshRequired")))
+        return false;
+    pthread_mutex_lock(&client->mutex);
+    /* Another thread may have renewed them since this request was signed. */
+    if (client->renewals == now->renewals) {
+        client->found = false;
+        client->again_s = 0;
+        client->renewals++;
+    }
+    *lasting = !client->credentials.expires;
+    pthread_mutex_unlock(&client->mutex);
+    return true;
+}
+
+static ff_status attempt_once(ff_attempt *now, CURLcode *result, bool *later, ff_error *error) {
     char *user, *token;
-    ff_status status = find_keys(now->client, &user, &token, error);
+    ff_status status = find_keys(now, &user, &token, later, error);
     if (status == FF_OK) status = ff_attempt_run(now, user, token, result, error);
     free(user);
     free(token);
@@ -156,18 +228,9 @@ static ff_status pause_before(const ff_attempt *now, int attempts, ff_error *err
     return FF_OK;
 }
 
-/* Keys that ran out since they were found are looked for once more. */
-static bool renew_keys(const ff_attempt *now, bool *renewed) {
-    ff_client *client = now->client;
-    if (*renewed || !client->region || !strstr(now->said, "<Code>ExpiredToken")) return false;
-    pthread_mutex_lock(&client->mutex);
-    client->found = false;
-    pthread_mutex_unlock(&client->mutex);
-    return *renewed = true;
-}
-
-/* A server that never answered is more likely named wrongly than out of order. */
-static uint64_t patience_ns(const ff_attempt *now) {
+/* Whether nothing has arrived for too long. A server that never answered is more likely named
+ * wrongly than out of order. */
+static bool is_over(const ff_attempt *now) {
     ff_client *client = now->client;
     pthread_mutex_lock(&client->mutex);
     const bool reached = client->reached;
@@ -175,7 +238,15 @@ static uint64_t patience_ns(const ff_attempt *now) {
     const double most = now->request->tidies ? TIDY_SECONDS
                         : reached            ? client->timeout_s
                                              : FIRST_SECONDS;
-    return (uint64_t)((client->timeout_s < most ? client->timeout_s : most) * 1e9);
+    const double seconds = client->timeout_s < most ? client->timeout_s : most;
+    return ff_now_ns() - now->moved_ns > (uint64_t)(seconds * 1e9);
+}
+
+/* Bytes of `to` that an answered request has. */
+static uint64_t wanted_bytes(const ff_request *request, const ff_response *response) {
+    const uint64_t left = response->total - request->offset;
+    return request->may_end && response->total_known && left < request->bytes ? left
+                                                                              : request->bytes;
 }
 
 ff_status ff_request_send(ff_client *client, const ff_request *request, ff_response *response,
@@ -185,16 +256,27 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
     bool renewed = false;
     for (int attempts = 1;; attempts++) {
         CURLcode result;
+        bool later;
         if (request->text) request->text->length = 0;
-        FF_TRY(attempt_once(&now, &result, error));
+        const ff_status status = attempt_once(&now, &result, &later, error);
+        if (later && !is_over(&now)) {
+            FF_TRY(pause_before(&now, attempts, error));
+            continue;
+        }
+        if (later) return ff_fail_within(error, status, "%s", request->what);
+        FF_TRY(status);
         const long code = response->code;
-        const bool whole = !request->to || now.got == request->bytes;
+        const bool whole = !request->to || now.got == wanted_bytes(request, response);
         if (result == CURLE_OK && code >= 200 && code < 300 && whole) return FF_OK;
         if (result == CURLE_OK && ((code == 404 && request->may_lack) || code == 416)) return FF_OK;
         const bool cut = result == CURLE_OK && code >= 200 && code < 300;
         if (cut) result = CURLE_PARTIAL_FILE;
-        if (renew_keys(&now, &renewed)) continue;
-        if (!may_pass(result, code) || ff_now_ns() - now.moved_ns > patience_ns(&now))
+        bool lasting = true;
+        if (renew_keys(&now, &lasting) && !renewed) {
+            renewed = true;
+            continue;
+        }
+        if ((!may_pass(result, code) && lasting) || is_over(&now))
             return fail(&now, result, attempts, error);
         FF_TRY(pause_before(&now, attempts, error));
     }

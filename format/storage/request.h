@@ -41,6 +41,7 @@ typedef struct ff_request {
     size_t limit;
     bool may_lack; /* 404 is no failure */
     bool tidies;   /* sent even after `check` has failed, and tried again for a few seconds only */
+    bool may_end;  /* an object that ends before has fewer bytes */
 } ff_request;
 
 typedef struct ff_response {

@@ -31,21 +31,26 @@ static bool lock_both(int descriptor, uint32_t object, uint32_t number) {
     return false;
 }
 
-/* Frees the part of an object's file that is the piece's alone: without the kept ends, whole blocks
- * of 4096 bytes. From the counter's move on, no reader believes what it reads. The caller has both
- * locks, and the piece is there. */
-static void drop(const ff_pieces_row *row, atomic_uint_least32_t *counter, uint32_t piece,
-                 int file) {
+/* Without the kept ends, whole blocks of 4096 bytes. */
+void ff_piece_free(const ff_pieces_row *row, uint32_t piece, int file) {
     const uint64_t block = 4096;
     const uint64_t head = ff_align_u64(atomic_load(&row->head), block);
     const uint64_t tail = (row->bytes - atomic_load(&row->tail)) & ~(block - 1);
     uint64_t begin = piece * FF_PIECE_BYTES, end = begin + FF_PIECE_BYTES;
     if (begin < head) begin = head;
     if (end > tail) end = tail;
-    atomic_fetch_add(counter, 1);
     if (end > begin)
         (void)!fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
                          (off_t)(end - begin));
+}
+
+/* Removes a piece that is there. From the counters' move on, no reader believes what it reads. The
+ * caller has both locks. */
+static void drop(ff_pieces_header *header, const ff_pieces_row *row, atomic_uint_least32_t *counter,
+                 uint32_t piece, int file) {
+    atomic_fetch_add(&header->removals, 1);
+    atomic_fetch_add(counter, 1);
+    ff_piece_free(row, piece, file);
 }
 
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
@@ -62,7 +67,8 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
         removed = atomic_load(&cache->counter[number]) % 2 &&
                   ff_cache_file_open(cache, object, &descriptor, NULL) == FF_OK;
         if (removed) {
-            drop(&cache->row[object], &cache->counter[number], piece, descriptor);
+            drop(cache->header, &cache->row[object], &cache->counter[number], piece, descriptor);
+            close(descriptor);
             ff_room_give(cache, FF_PIECE_BYTES);
         }
         ff_pieces_unlock(cache->descriptor, FF_LOCK_PIECES + number, 1);
@@ -249,7 +255,7 @@ static bool remove_there(ff_cache *cache, int folder, int descriptor, char *map)
     const int64_t number = lock_first(descriptor, header, row, counter, &object, &piece);
     const int file = number < 0 ? -1 : openat(folder, row[object].name, O_RDWR | O_CLOEXEC);
     if (file < 0) return false;
-    drop(&row[object], &counter[number], piece, file);
+    drop(header, &row[object], &counter[number], piece, file);
     close(file);
     atomic_fetch_sub(&header->bytes, FF_PIECE_BYTES);
     atomic_fetch_sub(cache->usage, FF_PIECE_BYTES);

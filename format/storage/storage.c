@@ -1,7 +1,9 @@
 #include "format/storage/storage.h"
 
+#include "format/base/thread.h"
 #include "format/storage/buckets.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,31 +81,134 @@ static ff_status names(const ff_storage *storage, const char *name, char **url, 
     return status;
 }
 
-/* Reads one byte: a range tells the size, and needs no right that reading does not need. */
-ff_status ff_storage_look(ff_storage *storage, const char *name, ff_object *object, bool *there,
-                          ff_error *error) {
-    char *url, *what, byte;
+/* ---- the begin of an object ----------------------------------------------------------------- */
+
+/* What ff_storage_look_ahead found, for the next ff_storage_look. */
+enum { KEPT = 8 };
+#define KEPT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
+static struct {
+    pthread_mutex_t mutex;
+    struct {
+        char *url;
+        uint64_t at_ns;
+        ff_look look;
+    } one[KEPT];
+    unsigned next;
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* False if nothing is kept for this URL. */
+static bool take_kept(const char *url, ff_look *look) {
+    bool taken = false;
+    pthread_mutex_lock(&kept.mutex);
+    for (int i = 0; i < KEPT; i++) {
+        if (!kept.one[i].url || strcmp(kept.one[i].url, url)) continue;
+        taken = ff_now_ns() - kept.one[i].at_ns < KEPT_NS;
+        if (taken)
+            *look = kept.one[i].look;
+        else
+            ff_look_free(&kept.one[i].look);
+        kept.one[i].look = (ff_look){0};
+        free(kept.one[i].url), kept.one[i].url = NULL;
+        break;
+    }
+    pthread_mutex_unlock(&kept.mutex);
+    return taken;
+}
+
+/* Takes over both. */
+static void keep(char *url, ff_look look) {
+    ff_look older;
+    if (take_kept(url, &older)) ff_look_free(&older);
+    pthread_mutex_lock(&kept.mutex);
+    const unsigned at = kept.next++ % KEPT;
+    free(kept.one[at].url);
+    ff_look_free(&kept.one[at].look);
+    kept.one[at].url = url;
+    kept.one[at].look = look;
+    kept.one[at].at_ns = ff_now_ns();
+    pthread_mutex_unlock(&kept.mutex);
+}
+
+void ff_look_free(ff_look *look) {
+    free(look->head);
+    *look = (ff_look){0};
+}
+
+/* What a server says of an object, and its first `bytes`, at most. A range tells the size, and
+ * needs no right that reading does not need. */
+static ff_status look_at(ff_storage *storage, const char *url, const char *what, uint64_t bytes,
+                         uint8_t *to, ff_object *object, bool *there, ff_error *error) {
     ff_response response;
     *object = (ff_object){0};
     *there = false;
-    FF_TRY(names(storage, name, &url, &what, error));
     const ff_request request = {.method = "GET",
                                 .url = url,
                                 .what = what,
-                                .to = &byte,
-                                .bytes = 1,
+                                .to = to,
+                                .bytes = bytes,
                                 .object = object,
-                                .may_lack = true};
-    const ff_status status = ff_request_send(storage->client, &request, &response, error);
-    free(url);
-    free(what);
-    FF_TRY(status);
+                                .may_lack = true,
+                                .may_end = true};
+    FF_TRY(ff_request_send(storage->client, &request, &response, error));
     *there = response.code != 404;
     if (response.code != 416) return FF_OK;
     object->bytes = 0; /* an empty object has no range */
     memcpy(object->version, response.version, sizeof object->version);
     return FF_OK;
 }
+
+static ff_status look_with_head(ff_storage *storage, const char *url, const char *what,
+                                ff_look *look, ff_error *error) {
+    *look = (ff_look){0};
+    FF_TRY(ff_alloc(&look->head, FF_LOOK_BYTES, 1, "the begin of an object", error));
+    const ff_status status =
+        look_at(storage, url, what, FF_LOOK_BYTES, look->head, &look->object, &look->there, error);
+    const uint64_t bytes = look->object.bytes;
+    look->head_bytes = bytes < FF_LOOK_BYTES ? bytes : FF_LOOK_BYTES;
+    if (!look->there) ff_look_free(look);
+    return status;
+}
+
+ff_status ff_storage_find(ff_storage *storage, const char *name, ff_object *object, bool *there,
+                          ff_error *error) {
+    char *url, *what;
+    uint8_t byte;
+    *there = false;
+    FF_TRY(names(storage, name, &url, &what, error));
+    const ff_status status = look_at(storage, url, what, 1, &byte, object, there, error);
+    free(url);
+    free(what);
+    return status;
+}
+
+ff_status ff_storage_look(ff_storage *storage, const char *name, ff_look *look, ff_error *error) {
+    char *url, *what;
+    *look = (ff_look){0};
+    FF_TRY(names(storage, name, &url, &what, error));
+    const ff_status status =
+        take_kept(url, look) ? FF_OK : look_with_head(storage, url, what, look, error);
+    free(url);
+    free(what);
+    return status;
+}
+
+ff_status ff_storage_look_ahead(ff_storage *storage, const char *name, bool *there,
+                                ff_error *error) {
+    char *url, *what;
+    ff_look look;
+    *there = false;
+    FF_TRY(names(storage, name, &url, &what, error));
+    const ff_status status = look_with_head(storage, url, what, &look, error);
+    *there = look.there;
+    free(what);
+    if (look.there)
+        keep(url, look);
+    else
+        free(url);
+    return status;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
 
 ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object, uint64_t offset,
                           uint64_t bytes, void *to, ff_error *error) {

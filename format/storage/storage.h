@@ -76,8 +76,26 @@ typedef struct ff_object {
 } ff_object;
 
 /* *there = false: there is no such object. */
-FF_MUST_USE ff_status ff_storage_look(ff_storage *storage, const char *name, ff_object *object,
+FF_MUST_USE ff_status ff_storage_find(ff_storage *storage, const char *name, ff_object *object,
                                       bool *there, ff_error *error);
+
+/* An object and its begin. */
+#define FF_LOOK_BYTES (UINT64_C(16) << 10)
+typedef struct ff_look {
+    bool there; /* else all is zero */
+    ff_object object;
+    uint8_t *head;       /* allocated */
+    uint64_t head_bytes; /* FF_LOOK_BYTES, or all of a shorter object */
+} ff_look;
+FF_MUST_USE ff_status ff_storage_look(ff_storage *storage, const char *name, ff_look *look,
+                                      ff_error *error);
+void ff_look_free(ff_look *look);
+
+/* Whether there is such an object, for a caller after whom another one looks at it: the next
+ * ff_storage_look of this process for the same URL takes what was found here, without a request, if
+ * it comes within 10 s. */
+FF_MUST_USE ff_status ff_storage_look_ahead(ff_storage *storage, const char *name, bool *there,
+                                            ff_error *error);
 
 /* Reads `bytes` (at least 1) at `offset` into `to`. `object` comes from ff_storage_look, or from
  * whoever knows the size: with version "" the first response fills it. FF_IO if the object has

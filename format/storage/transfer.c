@@ -20,18 +20,21 @@ enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20 };
 static CURL *take_handle(ff_client *client) {
     CURL *handle = NULL;
     pthread_mutex_lock(&client->mutex);
+    while (client->used == client->most) pthread_cond_wait(&client->given, &client->mutex);
+    client->used++;
     if (client->handles) handle = client->handle[--client->handles];
     pthread_mutex_unlock(&client->mutex);
     return handle ? handle : client->curl->easy_init();
 }
 
+/* NULL is accepted. */
 static void give_handle(ff_client *client, CURL *handle) {
-    client->curl->easy_reset(handle);
+    if (handle) client->curl->easy_reset(handle);
     pthread_mutex_lock(&client->mutex);
-    const bool keep = client->handles < FF_CONNECTIONS;
-    if (keep) client->handle[client->handles++] = handle;
+    if (handle) client->handle[client->handles++] = handle;
+    client->used--;
+    pthread_cond_signal(&client->given);
     pthread_mutex_unlock(&client->mutex);
-    if (!keep) client->curl->easy_cleanup(handle);
 }
 
 /* ---- what arrives --------------------------------------------------------------------------- */
@@ -94,8 +97,9 @@ static ff_status check_part(ff_attempt *now) {
     const ff_response *response = now->response;
     ff_object *object = request->object;
     const uint64_t wanted = request->offset + now->got;
-    if (code_of(now) == 200 && wanted == 0 && response->total_known &&
-        response->total == request->bytes)
+    const bool whole =
+        response->total == request->bytes || (request->may_end && response->total < request->bytes);
+    if (code_of(now) == 200 && wanted == 0 && response->total_known && whole)
         now->ranged = true, now->begin = 0;
     if (!now->ranged)
         return ff_fail(&now->failure, FF_IO,
@@ -269,7 +273,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     now->ranged = now->checked = false;
     now->failure = (ff_error){0};
     now->handle = take_handle(client);
-    if (!now->handle) return ff_fail(error, FF_NO_MEMORY, "out of memory for a request");
+    if (!now->handle) FF_TRY_DONE(ff_fail(error, FF_NO_MEMORY, "out of memory for a request"));
     FF_TRY_DONE(
         ff_format(&signature, error, "aws:amz:%s:s3", client->region ? client->region : ""));
     if (user)

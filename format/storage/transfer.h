@@ -10,7 +10,7 @@
 
 enum {
     FF_SAID_BYTES = 4096, /* of the body of a failure */
-    FF_CONNECTIONS = 64   /* that are kept open */
+    FF_CONNECTIONS = 64   /* at the same time; fewer if the process may open few files */
 };
 
 struct ff_client {
@@ -19,11 +19,15 @@ struct ff_client {
     double timeout_s;
     ff_status (*check)(ff_error *error);
     atomic_bool stopped;
+    int most;                     /* connections */
     pthread_mutex_t mutex;        /* of all below */
-    CURL *handle[FF_CONNECTIONS]; /* with their open connections */
-    int handles;
-    bool found;   /* the credentials were looked for */
+    pthread_cond_t given;         /* a handle */
+    CURL *handle[FF_CONNECTIONS]; /* with their open connections, not in use */
+    int handles, used;
     bool reached; /* a server has answered */
+    bool found;   /* the credentials, at `found_s`; seconds since 1970, as the next one */
+    int64_t found_s, again_s; /* not looked for again before `again_s` */
+    uint32_t renewals;        /* times that a server called them expired */
     ff_credentials credentials;
 };
 
@@ -33,6 +37,7 @@ typedef struct ff_attempt {
     CURL *handle;
     const ff_request *request;
     ff_response *response;
+    uint32_t renewals;            /* the client's, when its keys were taken */
     uint64_t got;                 /* of `to`, over all attempts */
     uint64_t sent, furthest;      /* of the body: by this attempt, and the most by any */
     uint64_t moved_ns;            /* when a byte last arrived, or left for the first time */

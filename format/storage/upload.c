@@ -198,7 +198,7 @@ static ff_status find_joined(const upload *own, ff_object *object, ff_error *err
     char tag[128];
     bool there;
     tag_of_parts(tag, sizeof tag, own->digest, own->parts);
-    FF_TRY(ff_storage_look(own->storage, own->name, object, &there, error));
+    FF_TRY(ff_storage_find(own->storage, own->name, object, &there, error));
     if (there && object->bytes == own->bytes && !strcmp(object->version, tag)) return FF_OK;
     return ff_fail(error, FF_IO,
                    "%s/%s: the server has lost the parts; the same command sends them again",

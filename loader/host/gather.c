@@ -56,7 +56,7 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settin
     ff_status status;
     FF_TRY_DONE(settings->direct
                     ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
-                    : ff_reader_open(&gatherer->reader, settings->dataset, error));
+                    : ff_reader_open_mapped(&gatherer->reader, settings->dataset, error));
     FF_TRY_DONE(ff_labels_init(&gatherer->labels, settings, gatherer->reader, error));
     if (ahead) ff_reader_look_first(gatherer->reader, ff_ahead_find, &gatherer->ahead);
     FF_TRY_DONE(
@@ -309,8 +309,10 @@ static ff_status note_read(const chunk *c, const void *fault, uint32_t *failed_r
         if (!fault || fault == c) fault = c->view[at].tensor;
         return ff_dataset_fault(c->gatherer->settings->dataset, fault, error);
     }
-    if (c->differs)
+    if (c->differs) {
+        FF_TRY(ff_reader_refuse(reader, c->number[at], error));
         return ff_reader_differs(reader, c->number[at], &c->view[at], c->checksum, error);
+    }
     for (uint32_t i = 0; i < c->found; i++)
         if (c->verified[i]) ff_reader_verified(reader, c->number[i]);
     return FF_OK;
@@ -330,7 +332,7 @@ static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *m
 }
 
 /* Fills the rows of a chunk; *failed_row: the row that failed. */
-static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_error *error) {
+static ff_status try_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_error *error) {
     ff_gatherer *gatherer = c->gatherer;
     const ff_loader_settings *settings = gatherer->settings;
     for (uint32_t i = 0; i < NUMBERS_AHEAD; i++) number_row(c, i);
@@ -349,6 +351,18 @@ static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_
     for (uint32_t v = 0; v < settings->views; v++)
         if (gatherer->maker[v].settings->finish.used) finish_rows(c, v);
     return FF_OK;
+}
+
+static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_error *error) {
+    chunk again = *c;
+    bool lost;
+    const ff_status status = try_chunk(c, serial, failed_row, error);
+    FF_TRY(ff_reader_recheck(c->gatherer->reader, &lost, error));
+    return lost ? try_chunk(&again, serial, failed_row, error) : status;
+}
+
+bool ff_gatherer_maps(const ff_gatherer *gatherer) {
+    return ff_reader_maps(gatherer->reader);
 }
 
 ff_status ff_gather(ff_gatherer *gatherer, uint64_t number, const ff_sequence_batch *batch,

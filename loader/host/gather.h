@@ -12,6 +12,10 @@ FF_MUST_USE ff_status ff_gatherer_create(ff_gatherer **gatherer, const ff_loader
                                          ff_ahead *ahead, ff_error *error);
 void ff_gatherer_destroy(ff_gatherer **gatherer);
 
+/* Whether samples are mapped: not with settings->direct, nor if part of the set was removed from
+ * the cache. */
+bool ff_gatherer_maps(const ff_gatherer *gatherer);
+
 /* Fills rows [begin, end) of `batch`, number `number` of the sequence, in host memory laid out by
  * the settings. On failure *failed_row is the row whose sample could not be read; rows before it
  * are filled. */

@@ -120,35 +120,39 @@ static ff_status create_gatherers(ff_loader *loader, ff_error *error) {
     return FF_OK;
 }
 
-static void destroy_gatherers(ff_loader *loader) {
-    for (size_t i = 0; loader->gatherer && i < gatherer_count(&loader->settings); i++)
-        ff_gatherer_destroy(&loader->gatherer[i]);
-    free(loader->gatherer);
-    loader->gatherer = NULL;
-    ff_ahead_destroy(&loader->ahead);
+static void destroy_gatherers(const ff_loader_settings *settings, ff_gatherer **gatherer,
+                              ff_ahead *ahead) {
+    for (size_t i = 0; gatherer && i < gatherer_count(settings); i++)
+        ff_gatherer_destroy(&gatherer[i]);
+    free(gatherer);
+    ff_ahead_destroy(&ahead);
 }
 
 void ff_loader_turn(ff_loader *loader) {
-    ff_gatherer **mapped = loader->gatherer;
-    ff_warm_destroy(&loader->warm); /* memory does not keep what it reads */
-    ff_reading_turn(&loader->settings, &loader->watch);
+    ff_loader_settings *settings = &loader->settings;
+    ff_gatherer **gatherer = loader->gatherer;
+    ff_ahead *ahead = loader->ahead;
+    if (!settings->direct) ff_warm_destroy(&loader->warm); /* what it reads is not kept */
+    ff_reading_turn(settings, loader->evicted ? &loader->watch : NULL);
     loader->gatherer = NULL;
-    if (create_gatherers(loader, NULL) != FF_OK) {
-        destroy_gatherers(loader);
-        loader->gatherer = mapped;
-        ff_reading_turn_back(&loader->settings);
+    loader->ahead = NULL;
+    if (create_gatherers(loader, NULL) == FF_OK) {
+        destroy_gatherers(settings, gatherer, ahead);
     } else {
-        for (size_t i = 0; i < gatherer_count(&loader->settings); i++)
-            ff_gatherer_destroy(&mapped[i]);
-        free(mapped);
+        destroy_gatherers(settings, loader->gatherer, loader->ahead);
+        loader->gatherer = gatherer;
+        loader->ahead = ahead;
+        ff_reading_turn_back(settings);
     }
-    loader->evicted = false;
+    if (loader->came) ff_warm_create(&loader->warm, settings);
+    loader->evicted = loader->removed = loader->came = false;
     loader->watch = (ff_reading_watch){0};
 }
 
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
                             const ff_loader_options *options, ff_error *error) {
     ff_loader_settings *settings = &loader->settings;
+    loader->looked = UINT32_MAX;
     FF_TRY(ff_loader_settings_init(settings, dataset, options, error));
     loader->device = options->device;
     if (!loader->device) {
@@ -218,7 +222,7 @@ void ff_loader_destroy(ff_loader **out) {
     if (loader->ahead) ff_ahead_abandon(loader->ahead, 0);
     ff_threads_join(&loader->threads);
     ff_warm_destroy(&loader->warm);
-    destroy_gatherers(loader);
+    destroy_gatherers(&loader->settings, loader->gatherer, loader->ahead);
     /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)
@@ -249,6 +253,7 @@ void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
     /* `consumed` stays: a consumer may still be reading. */
     for (uint32_t i = 0; i < loader->settings.slots; i++) loader->ring[i].state = FF_RING_FREE;
     loader->settings.sequence = *sequence;
+    loader->looked = UINT32_MAX;
     loader->next_open = loader->next_acquire = 0;
     loader->open = NULL;
     loader->failed = false;

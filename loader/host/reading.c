@@ -114,10 +114,18 @@ static bool may_choose(const ff_loader_settings *settings) {
 
 /* Sets larger than their part of the memory are read: each fault of a mapping would read the
  * device's whole read-ahead, and its pages are gone before they are used. */
-void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
-    const bool chosen = settings->beyond_memory_bytes && may_choose(settings);
-    settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable ||
-                       ff_dataset_is_remote(settings->dataset);
+static bool must_read(const ff_loader_settings *settings) {
+    return settings->given.access == FF_ACCESS_READ || settings->unmappable ||
+           (settings->beyond_memory_bytes && may_choose(settings));
+}
+
+void ff_reading_choose_access(ff_loader_settings *settings) {
+    settings->direct = must_read(settings) || !ff_dataset_is_here(settings->dataset);
+}
+
+bool ff_reading_may_map(const ff_loader_settings *settings) {
+    return settings->direct && !must_read(settings) && ff_dataset_is_remote(settings->dataset) &&
+           ff_dataset_is_here(settings->dataset);
 }
 
 bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
@@ -142,17 +150,17 @@ static void set_direct(ff_loader_settings *settings, bool direct) {
     for (size_t i = 0; i < settings->later_count; i++) settings->later[i].direct = direct;
 }
 
-void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch) {
-    /* `watch` has decided, whatever memory is found now: memory that other files take counts as
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *evicted) {
+    /* `evicted` has decided, whatever memory is found now: memory that other files take counts as
      * free. */
     (void)!look(settings, 0, NULL);
-    settings->read_again = (double)watch->read / (double)(watch->used + 1);
-    set_direct(settings, true);
+    settings->read_again = evicted ? (double)evicted->read / (double)(evicted->used + 1) : 0;
+    set_direct(settings, !settings->direct);
 }
 
 void ff_reading_turn_back(ff_loader_settings *settings) {
     settings->read_again = 0;
-    set_direct(settings, false);
+    set_direct(settings, !settings->direct);
 }
 
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {

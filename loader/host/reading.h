@@ -18,7 +18,9 @@ uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options);
 
 /* Sets settings->direct; after the order is resolved. */
-void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options);
+void ff_reading_choose_access(ff_loader_settings *settings);
+/* Whether a set behind a URL that is read has come into the cache, and would be mapped now. */
+bool ff_reading_may_map(const ff_loader_settings *settings);
 
 /* The bytes of a mapped set that a loader's threads made the disk read, and the bytes that they
  * used. While memory keeps the set, each page is read once. If something else takes the memory,
@@ -35,10 +37,11 @@ typedef struct ff_reading_watch {
 bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
                            uint64_t rows, uint64_t read);
 
-/* From now on samples are read, not mapped: sets settings->direct, ahead and read_again, and reads
- * how much memory there is now. */
-void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch);
-/* They stay mapped. */
+/* From now on samples are read, not mapped, or the other way round: sets settings->direct, ahead
+ * and read_again, and reads how much memory there is now. evicted: the watch that found the set
+ * evicted; NULL = another reason. */
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *evicted);
+/* The other way could not be begun: all is as before ff_reading_turn. */
 void ff_reading_turn_back(ff_loader_settings *settings);
 
 #endif

@@ -67,6 +67,7 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     loader->stats.pages_awaited += awaited;
     ff_warm_used(loader->warm, end - begin);
     loader->evicted |= ff_reading_is_evicted(&loader->watch, &loader->settings, end - begin, got);
+    loader->removed |= !loader->settings.direct && !ff_gatherer_maps(gatherer);
     if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
     if (--slot->runs_left) return;
     if (slot->status == FF_OK) {
@@ -123,12 +124,20 @@ static ff_ring_slot *take_run(ff_loader *loader, uint32_t *run) {
     return slot;
 }
 
+/* Whether the next batch is read in another way. */
+static bool turns(ff_loader *loader) {
+    const uint32_t epoch = ff_sequence_at(&loader->settings.sequence, loader->next_open).epoch;
+    if (epoch != loader->looked) loader->came = ff_reading_may_map(&loader->settings);
+    loader->looked = epoch;
+    return loader->evicted || loader->removed || loader->came;
+}
+
 /* Does the next work; false if there is nothing to do. */
 static bool work_once(ff_loader *loader, int index) {
     uint32_t run = 0;
     ff_ring_slot *slot = take_run(loader, &run), *next = NULL;
     if (!slot && !loader->open && may_open(loader)) next = free_slot(loader);
-    if (next && loader->evicted) {
+    if (next && turns(loader)) {
         if (loader->busy) return false; /* the last busy thread turns */
         ff_loader_turn(loader);
     }
@@ -156,7 +165,7 @@ void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
     if (!loader->open) {
         ff_ring_slot *slot = free_slot(loader);
         if (!slot || !may_open(loader)) return;
-        if (loader->evicted) ff_loader_turn(loader);
+        if (turns(loader)) ff_loader_turn(loader);
         open_batch(loader, slot);
     }
     ff_ring_slot *slot;

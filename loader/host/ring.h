@@ -63,7 +63,11 @@ struct ff_loader {
     bool seeking;  /* and threads begin nothing */
     bool stop;     /* the loader is being destroyed */
     bool failed;   /* a batch failed: open no other */
-    bool evicted;  /* the next batch that is opened is read, not mapped */
+    /* The next batch that is opened is read, not mapped: memory did not keep the set, or part of it
+     * was removed from the cache of a set behind a URL. `came`: mapped, not read, because all of it
+     * has come into the cache, which is looked at when an epoch begins. */
+    bool evicted, removed, came;
+    uint32_t looked; /* the epoch; UINT32_MAX = none */
     ff_reading_watch watch;
     ff_queue_watch queue;
     ff_loader_stats stats;
@@ -78,9 +82,9 @@ struct ff_loader {
     ff_threads *threads;
 };
 
-/* From the next batch to open on, samples are read, because memory does not keep the mapped set.
- * Batches stay the same. If memory for reading is missing, the set stays mapped. Called with the
- * lock held, while no thread works on a slot. */
+/* From the next batch to open on, samples are read, not mapped, or the other way round, as
+ * `evicted`, `removed` and `came` state. Batches stay the same. If memory for reading is missing,
+ * the set stays mapped. Called with the lock held, while no thread works on a slot. */
 void ff_loader_turn(ff_loader *loader);
 
 /* The body of thread number `index`, until the loader stops. */

@@ -318,7 +318,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     FF_TRY_DONE(resolve_threads(settings, options, error));
     FF_TRY_DONE(ff_reading_measure(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
-    ff_reading_choose_access(settings, options);
+    ff_reading_choose_access(settings);
     settings->ahead = ff_ahead_budget_of(settings, ff_reading_ahead_bytes(settings, options));
     if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:

@@ -32,17 +32,18 @@ def signature(secret, method, path, query, headers, signed, payload, stamp, scop
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """objects: {"bucket/key": bytes}. keys: {id: (secret, token or None)}, {} = nobody signs. fault(number, handler) returns None or
-    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip",); for a request that
-    joins parts also ("late",), a failure after 200, and ("lost",), an answer that does not arrive. visible(name) is called for each
-    object that was written."""
+    ("status", code, headers), ("cut", bytes), ("reset",), ("stall", seconds), ("shift",), ("whole",), ("flip"[, byte]), ("version",):
+    another ETag; for a request that joins parts also ("late",), a failure after 200, and ("lost",), an answer that does not arrive.
+    expired: keys that were valid. visible(name) is called for each object that was written."""
     daemon_threads = True
     request_queue_size = 256
 
     def __init__(self, objects=None, keys=None, fault=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.objects, self.keys, self.fault = objects or {}, keys or {}, fault
+        self.objects, self.keys, self.fault, self.expired = objects or {}, keys or {}, fault, set()
         self.lock, self.requests, self.log, self.bytes, self.services = threading.Lock(), 0, [], 0, {}
         self.parts, self.uploads, self.tags, self.visible = {}, 0, {}, lambda name: None  # parts: {upload: (name, {number: bytes})}
+        self.sums = {}  # {name: (bytes, their MD5)}
         self.url = "http://127.0.0.1:%d" % self.server_port
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -53,6 +54,15 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
                 path = os.path.join(at, name)
                 with open(path, "rb") as file:
                     self.objects["%s/%s" % (prefix, os.path.relpath(path, folder))] = file.read()
+
+    def tag(self, name, data):
+        """The ETag of an object: of its parts, or its MD5."""
+        if name in self.tags:
+            return self.tags[name]
+        known = self.sums.get(name)
+        if not known or known[0] is not data:
+            known = self.sums[name] = (data, hashlib.md5(data).hexdigest())
+        return known[1]
 
     def forget(self):
         with self.lock:
@@ -124,6 +134,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(self.wrong[1])
         if not self.may():
             return self.refuse(403, "SignatureDoesNotMatch")
+        if any("Credential=%s/" % key in self.headers.get("Authorization", "") for key in server.expired):
+            return self.refuse(403, "ExpiredToken")
         return getattr(self, "s3_" + self.command.lower())()
 
     do_GET = do_PUT = do_POST = do_DELETE = do
@@ -145,6 +157,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         tag, wanted = '"%s"' % self.tag(self.name), self.headers.get("Range")
         match = wanted and re.match(r"bytes=(\d+)-(\d+)$", wanted)
         kind = self.wrong[0] if self.wrong else None
+        if kind == "version":
+            tag = '"another"'
         if not match or kind == "whole":
             return self.answer(200, data, [("ETag", tag)])
         begin, end = int(match.group(1)), min(int(match.group(2)) + 1, len(data))
@@ -152,7 +166,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(416, b"", [("Content-Range", "bytes */%d" % len(data)), ("ETag", tag)])
         part = data[begin:end]
         if kind == "flip":
-            part = part[:-1] + bytes([part[-1] ^ 1])
+            at = self.wrong[1] % len(part) if len(self.wrong) > 1 else len(part) - 1
+            part = part[:at] + bytes([part[at] ^ 1]) + part[at + 1:]
         self.send_response(206)
         self.send_header("ETag", tag)
         self.send_header("Content-Range", "bytes %d-%d/%d" % (begin + (kind == "shift"), end - 1 + (kind == "shift"), len(data)))
@@ -179,8 +194,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                           % ("true" if more else "false", text, token)).encode())
 
     def tag(self, name):
-        """The version of an object: MD5, of the parts' digests if it was sent in parts."""
-        return self.server.tags.get(name) or hashlib.md5(self.server.objects[name]).hexdigest()
+        return self.server.tag(name, self.server.objects[name])
 
     def list_uploads(self):
         bucket = self.name.strip("/")

@@ -71,7 +71,9 @@ FF_HD void ff_policy_add(ff_changes *changes, ff_policy policy, uint32_t what, u
     /* f32, as torch's */
     const float size = (float)(most * bin / (bins - 1));
     const double magnitude = negative ? -(double)size : (double)size;
-    const int32_t shift = (int32_t)magnitude;
+    /* Not (int32_t)magnitude: on arm64, GCC makes a double from the integer of a double by
+     * truncation, and that of -0.5 is -0. */
+    const int32_t shift = negative ? -(int32_t)size : (int32_t)size;
     switch (what) {
     case FF_POLICY_IDENTITY: break;
     case FF_POLICY_SHEAR_X:

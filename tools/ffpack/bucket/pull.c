@@ -56,7 +56,7 @@ static ff_status fetch_history(pull_split *split, ff_error *error) {
     ff_object object;
     uint8_t *bytes = NULL;
     bool there;
-    FF_TRY(ff_storage_look(split->storage, FF_HISTORY_NAME, &object, &there, error));
+    FF_TRY(ff_storage_find(split->storage, FF_HISTORY_NAME, &object, &there, error));
     if (!there || object.bytes > HISTORY_BYTES) return FF_OK;
     ff_status status = fetch_small(split, FF_HISTORY_NAME, &object, &bytes, error);
     const ff_buffer text = {.bytes = (char *)bytes, .length = object.bytes};
@@ -94,7 +94,7 @@ static ff_status read_index(pull_split *split, const ff_object *object, ff_error
 static ff_status fetch_index(pull_split *split, ff_error *error) {
     ff_object object;
     bool there;
-    FF_TRY(ff_storage_look(split->storage, FF_INDEX_NAME, &object, &there, error));
+    FF_TRY(ff_storage_find(split->storage, FF_INDEX_NAME, &object, &there, error));
     if (!there)
         return ff_fail(error, FF_IO, "%s: its " FF_INDEX_NAME " was removed meanwhile",
                        ff_storage_url(split->storage));
@@ -185,7 +185,7 @@ static ff_status fetch_shard(pull_split *split, uint32_t number, ff_error *error
         return FF_OK;
     }
     ff_shard_name(name, number);
-    FF_TRY(ff_storage_look(split->storage, name, &object, &there, error));
+    FF_TRY(ff_storage_find(split->storage, name, &object, &there, error));
     if (!there || object.bytes != wanted)
         return ff_fail(error, FF_BAD_DATA,
                        "%s/%s: %s, and the index names one of %" PRIu64 " bytes",

@@ -56,7 +56,7 @@ ff_status ff_object_read(const ff_source_split *split, const ff_item *item, ff_b
     if (item->bytes)
         status = ff_storage_read(storage, name, &object, 0, item->bytes, *bytes, error);
     if (status == FF_OK && (!item->bytes || object.bytes == item->bytes)) return FF_OK;
-    *own = ff_storage_look(storage, name, &now, &there, NULL) == FF_OK &&
+    *own = ff_storage_find(storage, name, &now, &there, NULL) == FF_OK &&
            (!there || now.bytes != item->bytes);
     if (*own && !there)
         return ff_fail(error, FF_IO, "%s: was removed since it was listed", path->bytes);

@@ -109,7 +109,7 @@ ff_status ff_copy_object(const char *url, const char *path, const char *temporar
     ff_status status;
     pthread_mutex_init(&state.mutex, NULL);
     FF_TRY_DONE(ff_storage_open(&state.storage, url, &options, error));
-    FF_TRY_DONE(ff_storage_look(state.storage, "", &state.object, &there, error));
+    FF_TRY_DONE(ff_storage_find(state.storage, "", &state.object, &there, error));
     if (!there)
         FF_TRY_DONE(
             ff_fail(error, FF_IO, "%s: the server answers 404, there is no such object", path));

@@ -54,7 +54,7 @@ static ff_status find_folder(const char *url, ff_error *error) {
     bool there = false;
     if (strchr(url, '{') || (!slash && !ff_storage_is_bucket(url))) return FF_OK;
     FF_TRY(ff_storage_open(&here.folder, url, &options, error));
-    if (!slash) FF_TRY(ff_storage_look(here.folder, "", &object, &there, error));
+    if (!slash) FF_TRY(ff_storage_find(here.folder, "", &object, &there, error));
     if (there) ff_storage_close(&here.folder);
     return FF_OK;
 }

@@ -36,7 +36,7 @@ static ff_status open_table(void *context, const char *name, ff_table **table, f
     char *path, *text = NULL;
     FF_TRY(ff_format(&path, error, "%s/%s", ff_storage_url(from->storage), name));
     ff_status status;
-    FF_TRY_DONE(ff_storage_look(from->storage, name, &object, &there, error));
+    FF_TRY_DONE(ff_storage_find(from->storage, name, &object, &there, error));
     if (!there) FF_TRY_DONE(ff_fail(error, FF_IO, "%s: was removed since it was listed", path));
     if (object.bytes > TABLE_LIMIT_BYTES)
         FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64,
