@@ -263,6 +263,22 @@ bool ff_dataset_is_remote(const ff_dataset *dataset) {
         if (dataset->united[i].set->remote) return true;
     return dataset->remote != NULL;
 }
+bool ff_dataset_cache(const ff_dataset *dataset, const char **place, uint64_t *limit,
+                      uint64_t *set_bytes, uint64_t *there) {
+    bool any = false;
+    *set_bytes = *there = 0;
+    for (size_t i = 0; i < ff_dataset_set_count(dataset); i++) {
+        const ff_dataset *own = ff_dataset_set(dataset, i);
+        if (!own->remote) continue;
+        const ff_cache_space space = ff_cache_space_of(ff_remote_cache(own->remote));
+        *place = space.place;
+        *limit = space.limit;
+        *there += space.there;
+        *set_bytes += space.all;
+        any = true;
+    }
+    return any;
+}
 const ff_storage_options *ff_dataset_storage(const ff_dataset *dataset) {
     return dataset->remote ? ff_remote_options(dataset->remote) : NULL;
 }

@@ -63,6 +63,10 @@ uint64_t ff_dataset_count(const ff_dataset *dataset);
 /* Whether the set, or one of several, lies behind a URL: its samples are read, not mapped, unless a
  * caller maps a shard. */
 bool ff_dataset_is_remote(const ff_dataset *dataset);
+/* For a set behind a URL, or several: the folder of the cache and the most that it may have, the
+ * bytes that the sets' shards take there, and those that are there. False if none is. */
+bool ff_dataset_cache(const ff_dataset *dataset, const char **place, uint64_t *limit,
+                      uint64_t *set_bytes, uint64_t *there);
 /* The options with which one set behind a URL was opened; NULL for a folder. */
 const ff_storage_options *ff_dataset_storage(const ff_dataset *dataset);
 /* The sets that were opened as one, 1 for a single set; the first sample of set `set`, and with

@@ -117,6 +117,17 @@ ff_status ff_cache_open(ff_cache **out, const ff_cache_options *options, const c
     return status;
 }
 
+/* What is usually kept of an object's ends. */
+#define END_BYTES (UINT64_C(24) << 10)
+
+ff_cache_space ff_cache_space_of(const ff_cache *cache) {
+    return (ff_cache_space){.place = cache->place,
+                            .limit = cache->limit,
+                            .all = cache->file[cache->count].first_piece * FF_PIECE_BYTES +
+                                   cache->count * END_BYTES,
+                            .there = atomic_load(&cache->header->bytes)};
+}
+
 void ff_cache_close(ff_cache **out) {
     ff_cache *cache = *out;
     if (!cache) return;
