@@ -180,9 +180,11 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
     return status;
 }
 
-static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error) {
-    FF_TRY(ff_storage_is_url(path) ? ff_remote_open(&dataset->remote, path, &dataset->path, error)
-                                   : ff_copy_string(&dataset->path, path, error));
+static ff_status open_all(ff_dataset *dataset, const char *path, const ff_storage_options *storage,
+                          ff_error *error) {
+    FF_TRY(ff_storage_is_url(path)
+               ? ff_remote_open(&dataset->remote, path, storage, &dataset->path, error)
+               : ff_copy_string(&dataset->path, path, error));
     path = dataset->path;
     FF_TRY(ff_format(&dataset->index_path, error, "%s/%s", path, FF_INDEX_NAME));
     int descriptor = open(dataset->index_path, O_RDONLY | O_CLOEXEC);
@@ -203,8 +205,8 @@ static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error
                     "verification marks", error);
 }
 
-static ff_status open_once(ff_dataset **out, const char *path, ff_verify verify, bool *dropped,
-                           ff_error *error) {
+static ff_status open_once(ff_dataset **out, const char *path, ff_verify verify,
+                           const ff_storage_options *storage, bool *dropped, ff_error *error) {
     ff_dataset *dataset;
     *out = NULL;
     *dropped = false;
@@ -212,18 +214,22 @@ static ff_status open_once(ff_dataset **out, const char *path, ff_verify verify,
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
     ff_status status = ff_files_create(&dataset->files, error);
-    if (status == FF_OK) status = open_all(dataset, path, error);
+    if (status == FF_OK) status = open_all(dataset, path, storage, error);
     *dropped = status == FF_BAD_DATA && drop_index(dataset);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;
 }
 
-ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
-                          ff_error *error) {
+ff_status ff_dataset_open_at(ff_dataset **dataset, const char *path, ff_verify verify,
+                             const ff_storage_options *storage, ff_error *error) {
     bool dropped;
-    const ff_status status = open_once(dataset, path, verify, &dropped, error);
-    return dropped ? open_once(dataset, path, verify, &dropped, error) : status;
+    const ff_status status = open_once(dataset, path, verify, storage, &dropped, error);
+    return dropped ? open_once(dataset, path, verify, storage, &dropped, error) : status;
+}
+
+ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, ff_error *error) {
+    return ff_dataset_open_at(out, path, verify, NULL, error);
 }
 
 void ff_dataset_forget(ff_dataset *dataset) {
@@ -276,6 +282,25 @@ bool ff_dataset_is_remote(const ff_dataset *dataset) {
     for (size_t i = 0; i < dataset->united_count; i++)
         if (dataset->united[i].set->remote) return true;
     return dataset->remote != NULL;
+}
+bool ff_dataset_cache(const ff_dataset *dataset, const char **place, uint64_t *limit,
+                      uint64_t *set_bytes, uint64_t *there) {
+    bool any = false;
+    *set_bytes = *there = 0;
+    for (size_t i = 0; i < ff_dataset_set_count(dataset); i++) {
+        const ff_dataset *own = ff_dataset_set(dataset, i);
+        if (!own->remote) continue;
+        const ff_cache_space space = ff_cache_space_of(ff_remote_cache(own->remote));
+        *place = space.place;
+        *limit = space.limit;
+        *there += space.there;
+        *set_bytes += space.all;
+        any = true;
+    }
+    return any;
+}
+const ff_storage_options *ff_dataset_storage(const ff_dataset *dataset) {
+    return dataset->remote ? ff_remote_options(dataset->remote) : NULL;
 }
 uint64_t ff_dataset_count(const ff_dataset *dataset) {
     return dataset->header.sample_count;

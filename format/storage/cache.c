@@ -21,8 +21,9 @@ static ff_status choose_place(char **place, const ff_cache_options *options, ff_
     if (own && *own) return ff_copy_string(place, own, error);
     if (shared && *shared) return ff_path_join(place, shared, "ffpack", error);
     if (home && *home) return ff_path_join(place, home, ".cache/ffpack", error);
-    return ff_fail(error, FF_USAGE,
-                   "a set behind a URL needs a cache, and HOME is not set: FFPACK_CACHE=DIR");
+    return ff_fail(
+        error, FF_USAGE,
+        "a set behind a URL needs a cache, and HOME is not set: --cache DIR or FFPACK_CACHE=DIR");
 }
 
 ff_status ff_cache_place(char **folder, const ff_cache_options *options, const char *id,
@@ -114,6 +115,17 @@ ff_status ff_cache_open(ff_cache **out, const ff_cache_options *options, const c
     if (status != FF_OK) ff_cache_close(&cache);
     *out = cache;
     return status;
+}
+
+/* What is usually kept of an object's ends. */
+#define END_BYTES (UINT64_C(24) << 10)
+
+ff_cache_space ff_cache_space_of(const ff_cache *cache) {
+    return (ff_cache_space){.place = cache->place,
+                            .limit = cache->limit,
+                            .all = cache->file[cache->count].first_piece * FF_PIECE_BYTES +
+                                   cache->count * END_BYTES,
+                            .there = atomic_load(&cache->header->bytes)};
 }
 
 void ff_cache_close(ff_cache **out) {

@@ -51,6 +51,13 @@ FF_MUST_USE ff_status ff_cache_open(ff_cache **cache, const ff_cache_options *op
                                     ff_error *error);
 void ff_cache_close(ff_cache **cache); /* NULL is accepted */
 
+typedef struct ff_cache_space {
+    const char *place;   /* the folder of all sets, owned by the cache */
+    uint64_t limit;      /* the most of the whole folder */
+    uint64_t all, there; /* bytes of this set's pieces and ends, about, and of those there */
+} ff_cache_space;
+ff_cache_space ff_cache_space_of(const ff_cache *cache);
+
 /* Fetches the first `head` and the last `tail` bytes of an object, unless they are there; they
  * stay. */
 FF_MUST_USE ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_t tail,

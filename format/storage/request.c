@@ -229,12 +229,13 @@ static ff_status pause_before(const ff_attempt *now, int attempts, ff_error *err
 }
 
 /* Whether nothing has arrived for too long. A server that never answered is more likely named
- * wrongly than out of order. */
+ * wrongly than out of order. Whoever asks after others have waited in vain does not wait again. */
 static bool is_over(const ff_attempt *now) {
     ff_client *client = now->client;
     pthread_mutex_lock(&client->mutex);
-    const bool reached = client->reached;
+    const bool reached = client->reached, lost = client->lost;
     pthread_mutex_unlock(&client->mutex);
+    if (lost) return true;
     const double most = now->request->tidies ? TIDY_SECONDS
                         : reached            ? client->timeout_s
                                              : FIRST_SECONDS;
@@ -247,6 +248,12 @@ static uint64_t wanted_bytes(const ff_request *request, const ff_response *respo
     const uint64_t left = response->total - request->offset;
     return request->may_end && response->total_known && left < request->bytes ? left
                                                                               : request->bytes;
+}
+
+static void set_lost(ff_client *client, bool lost) {
+    pthread_mutex_lock(&client->mutex);
+    client->lost = lost;
+    pthread_mutex_unlock(&client->mutex);
 }
 
 ff_status ff_request_send(ff_client *client, const ff_request *request, ff_response *response,
@@ -267,6 +274,7 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         FF_TRY(status);
         const long code = response->code;
         const bool whole = !request->to || now.got == wanted_bytes(request, response);
+        if (result == CURLE_OK && code >= 200 && code < 300) set_lost(client, false);
         if (result == CURLE_OK && code >= 200 && code < 300 && whole) return FF_OK;
         if (result == CURLE_OK && ((code == 404 && request->may_lack) || code == 416)) return FF_OK;
         const bool cut = result == CURLE_OK && code >= 200 && code < 300;
@@ -276,8 +284,11 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
             renewed = true;
             continue;
         }
-        if ((!may_pass(result, code) && lasting) || is_over(&now))
+        const bool passes = may_pass(result, code);
+        if ((!passes && lasting) || is_over(&now)) {
+            if (passes) set_lost(client, true);
             return fail(&now, result, attempts, error);
+        }
         FF_TRY(pause_before(&now, attempts, error));
     }
 }

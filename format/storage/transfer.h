@@ -25,6 +25,7 @@ struct ff_client {
     CURL *handle[FF_CONNECTIONS]; /* with their open connections, not in use */
     int handles, used;
     bool reached; /* a server has answered */
+    bool lost;    /* a request was given up for want of an answer, and none has come since */
     bool found;   /* the credentials, at `found_s`; seconds since 1970, as the next one */
     int64_t found_s, again_s; /* not looked for again before `again_s` */
     uint32_t renewals;        /* times that a server called them expired */

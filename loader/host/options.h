@@ -138,6 +138,7 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
+    bool remote; /* blocks are chosen as for a set behind a URL, also for a folder */
     /* The memory for files, as in ff_host_memory_for_files, without the slots; 0 = no limit of the
      * caller's own. memory_ranks: the ranks of one job on this machine; they share the page cache,
      * and each reads ahead in its part of the memory; 0 = 1. */

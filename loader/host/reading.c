@@ -1,6 +1,7 @@
 #include "loader/host/reading.h"
 
 #include "format/cli/say.h"
+#include "format/storage/cache.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +83,32 @@ static uint64_t whole_frames(const ff_metadata *metadata, uint64_t block) {
     return block < frame ? frame : block - block % frame;
 }
 
+/* Smaller blocks cause more bytes around their samples to be read. */
+static void fit_memory(ff_loader_settings *settings, uint64_t sample, uint64_t given) {
+    ff_order_spec *order = &settings->order;
+    for (int i = 0; i < 2; i++) {
+        uint64_t group;
+        ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
+                     &group);
+        order->block = whole_frames(settings->metadata, order->block);
+    }
+}
+
+/* A block begins and ends within pieces of the cache, which are fetched whole: with a cache of a
+ * quarter of a set, blocks of two pieces fetch 0.77 of the set in an epoch, blocks of one piece
+ * 1.01, larger ones 0.75. One piece if memory cannot mix two well. */
+static void fit_pieces(ff_loader_settings *settings, uint64_t given) {
+    const double sample = (double)settings->shard_bytes / (double)settings->stored;
+    ff_order_spec *order = &settings->order;
+    for (uint64_t pieces = 2; pieces; pieces--) {
+        const double samples = (double)(pieces * FF_PIECE_BYTES) / sample;
+        order->block = whole_frames(settings->metadata, samples < 1 ? 1 : (uint64_t)samples);
+        const uint64_t all = (settings->count - 1) / order->block + 1;
+        const uint64_t fit = ff_ahead_group_samples(settings, order->block, given) / order->block;
+        if (fit >= FF_ORDER_GROUP_MIXED || fit >= all) return;
+    }
+}
+
 /* A group is mixed while the next one is read, so two of a set that memory cannot keep have to fit.
  */
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options) {
@@ -89,16 +116,12 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     const uint64_t sample = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
     const uint64_t given = ff_reading_ahead_bytes(settings, options);
     const bool fits = !settings->beyond_memory_bytes;
+    const bool remote = options->remote || ff_dataset_is_remote(settings->dataset);
     ff_order_spec *order = &settings->order;
     const bool both = !order->block && !order->group;
+    if (!order->block && remote) fit_pieces(settings, given);
     if (!order->block) order->block = whole_frames(metadata, ff_order_default_block(sample));
-    /* Smaller blocks cause more bytes around their samples to be read. */
-    for (int i = 0; both && !fits && i < 2; i++) {
-        uint64_t group;
-        ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
-                     &group);
-        order->block = whole_frames(metadata, order->block);
-    }
+    if (both && !fits && !remote) fit_memory(settings, sample, given);
     if (order->group) return;
     const uint64_t samples =
         fits ? UINT64_MAX : ff_ahead_group_samples(settings, order->block, given);

@@ -3,6 +3,7 @@
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/options.h"
+#include "format/storage/options.h"
 #include "tools/ffinspect/run.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 
 static const char summary[] =
     "Shows and proves what a packed dataset holds: without an option, a summary in words.\n"
-    "DIR is the folder of a split, or a folder with several (OUT with OUT/train, OUT/test); then the\n"
+    "DIR is the folder of a split, or a folder with several (OUT with OUT/train, OUT/test), or the\n"
+    "URL of one, as in s3://bucket/OUT and https://host/OUT/train. With several splits the\n"
     "summary, --json, --verify, --stats, --bench, --keys, --find and --png take all splits; --sample\n"
     "and --npy need a single one.";
 
@@ -30,6 +32,7 @@ static const char epilogue[] =
     "  ffinspect photos224 --find cat/17.jpg\n"
     "  ffinspect photos224 --keys | grep -v ^train/cat/ | shuf -n 100\n"
     "  ffinspect cifar10 --json --stats | jq '.splits[].stats'\n"
+    "  ffinspect s3://bucket/imagenet/train --cache-plan --order block\n"
     "\n"
     "Pango draws names on --png in any script, if libpangocairo-1.0.so.0 and fonts are found;\n"
     "otherwise, and with FFPACK_PANGO=0 in the environment, other letters than ASCII are\n"
@@ -65,6 +68,7 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
         return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
     chosen->path = folders[0];
     FF_TRY(ff_inspect_check_options(chosen, error));
+    FF_TRY(ff_storage_use(&chosen->storage, folders, 1, error));
     /* Only options that write files need cleanup after a signal; otherwise the program ends at
      * once. */
     signal(SIGPIPE, SIG_IGN);
@@ -97,6 +101,9 @@ int main(int argc, char **argv) {
         {"bench", 0, FF_OPTION_FLAG, NULL, &chosen.bench, NULL, 0, 0,
          "samples a second, read in sequence and at random, compared with a plain memcpy of the "
          "same bytes"},
+        {"cache-plan", 0, FF_OPTION_FLAG, NULL, &chosen.cache_plan, NULL, 0, 0,
+         "what training fetches from behind a URL, by the size of its cache: in the first and in each "
+         "further epoch, and what a cache would fetch that removes what was used the longest ago"},
         {.kind = FF_OPTION_HEADING, .help = "What to write"},
         {"png", 0, FF_OPTION_STRING, "FILE", &chosen.png, NULL, 0, 0,
          "a contact sheet: denormalized pictures with their class names, from as many classes as "
@@ -113,11 +120,22 @@ int main(int argc, char **argv) {
         {.kind = FF_OPTION_HEADING, .help = "How"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,
          "choose the pictures of --png at random (default: spread over the classes); also the random "
-         "order of --bench"},
+         "order of --bench and of --cache-plan"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &chosen.jobs, NULL, 1, 1024,
          "threads (default: one a CPU); results do not depend on it"},
         {"classes-limit", 0, FF_OPTION_INTEGER, "N", &chosen.classes_limit, NULL, 0, 16777216,
          "classes that the summary lists for each label field, 0 = all (default: 20)"},
+        {.kind = FF_OPTION_HEADING, .help = "The run of --cache-plan, as fftrain has it"},
+        {"order", 0, FF_OPTION_CHOICE, NULL, &chosen.order, "random|block|sequential", 0, 0,
+         "order of an epoch (default: random)"},
+        {"block", 0, FF_OPTION_INTEGER, "N", &chosen.block, NULL, 1, 9e15,
+         "samples of a block (default: as fftrain chooses them here)"},
+        {"group", 0, FF_OPTION_INTEGER, "N", &chosen.group, NULL, 1, 9e15,
+         "blocks of a group (default: as fftrain chooses them here)"},
+        {"epochs", 0, FF_OPTION_INTEGER, "N", &chosen.epochs, NULL, 1, 1000,
+         "epochs of the run (default: 3)"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_ROWS(chosen.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffinspect",
                                 .usage = "ffinspect DIR [options]",

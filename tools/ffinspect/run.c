@@ -1,7 +1,9 @@
 #include "tools/ffinspect/run.h"
 
 #include "format/cli/say.h"
+#include "format/disk/set.h"
 #include "format/reader/verification.h"
+#include "tools/ffinspect/cache_plan.h"
 #include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/facts/keys.h"
@@ -31,6 +33,7 @@ ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *
         return ff_fail(error, FF_USAGE,
                        "--keys prints keys and nothing else; use it without another option%s",
                        options->json ? " (--json --sample 0: has the keys, too)" : "");
+    FF_TRY(ff_inspect_check_plan(options, error));
     if (options->grid) FF_TRY(ff_inspect_grid_size(options->grid, &rows, &columns, error));
     bool npy_out = options->npy && !strcmp(options->npy, "-");
     bool png_out = options->png && !strcmp(options->png, "-");
@@ -133,7 +136,11 @@ ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error) {
         status = ff_inspect_one_split(&list, options->path, "--sample", error);
     if (status == FF_OK && options->npy)
         status = ff_inspect_one_split(&list, options->path, "--npy", error);
-    if (status == FF_OK)
+    if (status == FF_OK && options->cache_plan)
+        status = ff_inspect_one_split(&list, options->path, "--cache-plan", error);
+    if (status == FF_OK && options->cache_plan)
+        status = ff_inspect_print_plan(options, list.split[0].path, error);
+    else if (status == FF_OK)
         status = options->json ? ff_inspect_document(options, &list, error)
                                : run_text(options, &list, error);
     ff_set_free(&list);

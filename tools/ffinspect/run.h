@@ -3,7 +3,8 @@
  * run.c dispatches to one view a file: summary.c, json.c, sample.c, find.c, document.c, npy.c;
  * sheet.c and grid.c draw.
  *
- * May include format, loader/draw, loader/sequence, tools/ffinspect/checks, tools/ffinspect/facts.
+ * May include format, loader/draw, loader/host, loader/sequence, tools/ffinspect/checks,
+ * tools/ffinspect/facts.
  *
  * Runs the options on every split of the path and prints the results. */
 #ifndef FF_FFINSPECT_RUN_H

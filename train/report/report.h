@@ -7,8 +7,8 @@
  * (sheets.c), and the page report.html (page/), made from the log of one or several runs.
  * json_log.c appends a line at a time.
  *
- * May include format, loader/cuda, loader/draw, loader/rates, train/checkpoint, train/compute,
- * train/net, train/predict, train/trainer.
+ * May include format, loader/cuda, loader/draw, loader/host, loader/rates, train/checkpoint,
+ * train/compute, train/net, train/predict, train/trainer.
  *
  * The reports of a run: the progress line on stderr, a table line per epoch and the closing
  * sentences on the given stream, and JSON lines (one object per line, each one write with O_APPEND,

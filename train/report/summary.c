@@ -2,6 +2,7 @@
 
 #include "format/base/json.h"
 #include "format/cli/say.h"
+#include "train/report/fetches.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -151,6 +152,7 @@ static void print_loader(FILE *out, const ff_trainer *trainer) {
             verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     fprintf(out, "reading        %s\n", ff_loader_say_reading(&feed.loader).text);
+    ff_fetches_print(out, trainer);
     ff_promise_print(out, &trainer->promise);
 }
 

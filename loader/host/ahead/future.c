@@ -1,7 +1,6 @@
 #include "loader/host/ahead/future.h"
 
-#include "format/storage/cache.h"
-#include "loader/host/rows.h"
+#include "loader/host/ahead/uses.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,32 +24,14 @@ struct ff_future {
     bool last; /* there is no next epoch */
 };
 
-/* Calls `take` for each use of a piece in an epoch, in the order of positions. */
-static void walk(const ff_future *future, uint32_t epoch,
-                 void (*take)(uses *to, uint32_t piece, uint32_t position), uses *to) {
-    const ff_loader_settings *settings = future->settings;
-    ff_rows rows = {.settings = settings};
-    ff_sequence_batch batch = {.epoch = epoch};
-    ff_rows_begin(&rows, &batch);
-    for (uint64_t position = 0; position < settings->sequence.count; position++) {
-        ff_extent extent;
-        batch.position = position;
-        if (ff_dataset_extent(settings->dataset, ff_rows_sample(&rows, &batch, 0), &extent, NULL) !=
-            FF_OK)
-            continue;
-        const uint32_t own = future->first_piece[extent.shard];
-        const uint32_t last = own + (uint32_t)((extent.offset + extent.bytes - 1) / FF_PIECE_BYTES);
-        for (uint32_t p = own + (uint32_t)(extent.offset / FF_PIECE_BYTES); p <= last; p++)
-            take(to, p, (uint32_t)position);
-    }
-}
-
-static void count_use(uses *to, uint32_t piece, uint32_t position) {
+static void count_use(void *context, uint32_t piece, uint32_t position) {
+    uses *to = context;
     (void)position;
     to->begin[piece + 1]++;
 }
 
-static void put_use(uses *to, uint32_t piece, uint32_t position) {
+static void put_use(void *context, uint32_t piece, uint32_t position) {
+    uses *to = context;
     to->at[to->begin[piece]++] = position;
 }
 
@@ -63,12 +44,12 @@ static ff_status make(const ff_future *future, uses *to, uint32_t epoch) {
     free(to->at);
     *to = (uses){.epoch = epoch, .made = true, .failed = true};
     FF_TRY(ff_alloc(&to->begin, (uint64_t)pieces + 1, sizeof *to->begin, "an order", NULL));
-    walk(future, epoch, count_use, to);
+    ff_uses_walk(future->settings, future->first_piece, epoch, count_use, to);
     for (uint32_t p = 0; p < pieces; p++) all += to->begin[p + 1];
     if (all > UINT32_MAX) return FF_NO_MEMORY;
     for (uint32_t p = 0; p < pieces; p++) to->begin[p + 1] += to->begin[p];
     FF_TRY(ff_alloc(&to->at, all, sizeof *to->at, "an order", NULL));
-    walk(future, epoch, put_use, to);
+    ff_uses_walk(future->settings, future->first_piece, epoch, put_use, to);
     for (uint32_t p = pieces; p > 0; p--) to->begin[p] = to->begin[p - 1];
     to->begin[0] = 0;
     to->failed = false;
@@ -117,22 +98,13 @@ void ff_future_move(ff_future *future, const ff_sequence *sequence, uint64_t num
 }
 
 ff_status ff_future_create(ff_future **out, const ff_loader_settings *settings, ff_error *error) {
-    const uint32_t shards = ff_dataset_shard_count(settings->dataset);
     ff_future *future;
     ff_status status;
     FF_TRY(ff_alloc(&future, 1, sizeof *future, "an order", error));
     *out = future;
     future->settings = settings;
     pthread_mutex_init(&future->mutex, NULL);
-    FF_TRY_DONE(ff_alloc(&future->first_piece, (uint64_t)shards + 1, sizeof *future->first_piece,
-                         "an order", error));
-    for (uint32_t i = 0; i < shards; i++) {
-        ff_shard_info shard;
-        FF_TRY_DONE(ff_dataset_shard(settings->dataset, i, &shard, error));
-        future->first_piece[i + 1] =
-            future->first_piece[i] +
-            (uint32_t)((shard.file_bytes + FF_PIECE_BYTES - 1) / FF_PIECE_BYTES);
-    }
+    FF_TRY_DONE(ff_uses_number(&future->first_piece, settings->dataset, error));
     ff_future_move(future, &settings->sequence, 0);
     ff_dataset_foresee(settings->dataset, next_of, future);
     return FF_OK;

@@ -2,9 +2,9 @@
  * begins, and so is that of the epoch after it. The cache of the set asks, when it needs space.
  * Private to loader/host/ahead/.
  *
- * The time of a use is EPOCH * POSITIONS + POSITION: of all rows of the global batches, because the
- * ranks of a machine share the cache. The tables of an epoch are made when they are first asked
- * for: 4 bytes per sample, and 4 per piece.
+ * The time of a use is EPOCH * POSITIONS + POSITION: of the rows of all ranks of this machine,
+ * which share the cache (uses.h). The tables of an epoch are made when they are first asked for: 4
+ * bytes per sample, and 4 per piece.
  *
  * Thread rule: any thread; ff_future_move by one. */
 #ifndef FF_LOADER_AHEAD_FUTURE_H

@@ -176,6 +176,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
     ff_options_add_shards(&table, &arguments);
+    ff_options_add_remote(&table, &arguments);
     ff_options_add_running(&table, &arguments, true);
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {

@@ -298,7 +298,10 @@ static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, 
 
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
+    const char *const paths[] = {arguments->source, arguments->output, arguments->stats_from,
+                                 arguments->like, arguments->classes_from};
     *settings = typed(arguments);
+    FF_TRY(ff_storage_use(&arguments->remote, paths, sizeof paths / sizeof *paths, error));
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->if_changed && (arguments->part || arguments->force))

@@ -1,0 +1,59 @@
+#include "loader/host/ahead/uses.h"
+
+#include "format/storage/cache.h"
+#include "loader/host/rows.h"
+
+ff_status ff_uses_number(uint32_t **first, ff_dataset *dataset, ff_error *error) {
+    const uint32_t shards = ff_dataset_shard_count(dataset);
+    uint64_t pieces = 0;
+    FF_TRY(ff_alloc(first, (uint64_t)shards + 1, sizeof **first, "an order", error));
+    for (uint32_t i = 0; i < shards; i++) {
+        ff_shard_info shard;
+        FF_TRY(ff_dataset_shard(dataset, i, &shard, error));
+        pieces += (shard.file_bytes + FF_PIECE_BYTES - 1) / FF_PIECE_BYTES;
+        if (pieces > UINT32_MAX)
+            return ff_fail(error, FF_USAGE, "%s: has more than 4 PiB", ff_dataset_path(dataset));
+        (*first)[i + 1] = (uint32_t)pieces;
+    }
+    return FF_OK;
+}
+
+/* The rows of a global batch that the ranks of this machine have: `memory_ranks` shares of equal
+ * size, one after another. All rows if the shares do not show which they are. */
+static void find_rows(const ff_loader_settings *settings, uint64_t *begin, uint64_t *end) {
+    const ff_loader_options *given = &settings->given;
+    const uint32_t total = given->share_total, each = given->memory_ranks;
+    const uint64_t batch = settings->sequence.batch;
+    *begin = 0;
+    *end = batch;
+    if (!total || !each || total % each || given->share_end != given->share_begin + 1 ||
+        settings->sequence.first_position % batch)
+        return;
+    const uint32_t machine = given->share_begin / each;
+    *begin = ff_loader_share(batch, machine * each, total, settings->finish.mixes);
+    *end = ff_loader_share(batch, (machine + 1) * each, total, settings->finish.mixes);
+}
+
+void ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uint32_t epoch,
+                  ff_uses_take *take, void *context) {
+    const ff_sequence *sequence = &settings->sequence;
+    const uint64_t batches = (sequence->epoch_batches + sequence->cuts - 1) / sequence->cuts;
+    ff_rows rows = {.settings = settings};
+    ff_sequence_batch batch = {.epoch = epoch};
+    uint64_t begin, end;
+    find_rows(settings, &begin, &end);
+    ff_rows_begin(&rows, &batch);
+    for (uint64_t b = 0; b < batches; b++)
+        for (uint64_t row = begin; row < end; row++) {
+            ff_extent extent;
+            batch.position = b * sequence->batch + row;
+            if (batch.position >= sequence->count) break;
+            if (ff_dataset_extent(settings->dataset, ff_rows_sample(&rows, &batch, 0), &extent,
+                                  NULL) != FF_OK)
+                continue;
+            const uint32_t own = first[extent.shard];
+            const uint64_t last = (extent.offset + extent.bytes - 1) / FF_PIECE_BYTES;
+            for (uint64_t p = extent.offset / FF_PIECE_BYTES; p <= last; p++)
+                take(context, own + (uint32_t)p, (uint32_t)batch.position);
+        }
+}
