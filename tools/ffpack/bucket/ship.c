@@ -44,7 +44,8 @@ ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
     FF_TRY_DONE(ff_storage_may_write(storage, error));
     ff_id_of(id, ff_storage_url(storage), strlen(ff_storage_url(storage)));
     ff_hex(name + strlen(name), id, sizeof id);
-    FF_TRY_DONE(ff_cache_place(&folder, &(ff_cache_options){0}, name, error));
+    const ff_cache_options cache = {.folder = ff_storage_chosen(NULL).cache};
+    FF_TRY_DONE(ff_cache_place(&folder, &cache, name, error));
     status = ff_path_join(output, folder, "set", error);
 done:
     free(folder);
