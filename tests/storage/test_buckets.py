@@ -109,6 +109,22 @@ def pushed(server, env):
         server.objects.clear()
 
 
+def by_option(server, env):
+    """--endpoint names the server; the environment names none, or a wrong one."""
+    nowhere = {**env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    to = ("--endpoint", server.url)
+    commands = [("push", "plain", "s3://bucket/set"), ("ls", "s3://bucket"), ("pull", "s3://bucket/set", "by-option"),
+                ("verify", "s3://bucket/set", "--cache", "by-cache"), (*SOURCE, "-o", "s3://bucket/made", "--cache", "by-cache", "--force")]
+    for command in commands:
+        done = run(*command, *to, env=nowhere)
+        tap.ok(done.returncode == 0, "--endpoint of %s" % (command[0] if command[0] in ("push", "ls", "pull", "verify") else "packing"), done.stderr)
+    tap.ok(os.listdir("by-cache") and "bucket/made/train/index.ffx" in server.objects and sorted(os.listdir("by-option")) == sorted(os.listdir("plain")),
+           "what they did there, and --cache", (os.listdir("by-cache"), sorted(server.objects)))
+    done = run("push", "plain", "s3://bucket/other", "--storage-timeout", 1, env=nowhere)
+    tap.ok(done.returncode == 74 and "s3://bucket/other" in done.stderr, "--storage-timeout: no server", done.stderr)
+    server.objects.clear()
+
+
 def replaced(server, env):
     run("push", "plain", "s3://bucket/set", env=env)
     before = dict(server.objects)
@@ -473,6 +489,7 @@ os.mkdir("cache")
 if tap.SHORT:
     listed(server, env)
     pushed(server, env)
+    by_option(server, env)
     replaced(server, env)
     in_parts(server, env)
     with_faults(server, env, 2)
