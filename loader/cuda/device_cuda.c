@@ -16,12 +16,21 @@ static cudaEvent_t event_of(ff_event *event) {
     return (cudaEvent_t)event;
 }
 
+/* What to do about a GPU that cannot be used ("CUDA Runtime API", cudaError_t). */
+static const char *advice(cudaError_t code) {
+    return code == cudaErrorDevicesUnavailable
+               ? "; another process may have the GPU to itself: see nvidia-smi -q -d COMPUTE"
+           : code == cudaErrorECCUncorrectable
+               ? "; the GPU's memory is damaged: reset the GPU, or use another one"
+               : "";
+}
+
 /* Clears CUDA's last error, which a launcher would otherwise return: it is reported here. */
 static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error *error) {
     (void)cudaGetLastError();
     return ff_fail(error, code == cudaErrorMemoryAllocation ? FF_NO_MEMORY : FF_FAILED,
-                   "cuda:%d: %s failed: %s (%s)", ordinal, call, cudaGetErrorString(code),
-                   cudaGetErrorName(code));
+                   "cuda:%d: %s failed: %s (%s)%s", ordinal, call, cudaGetErrorString(code),
+                   cudaGetErrorName(code), advice(code));
 }
 
 /* Evaluates a CUDA call; if the call fails, the enclosing function returns the error. */

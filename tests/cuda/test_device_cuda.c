@@ -180,6 +180,17 @@ static void every_call_that_fails_is_named(void **state) {
     assert_int_equal(unnamed, 12 + 4 + 4 + 8 + 1 + 6 + 2);
 }
 
+static void what_to_do_is_said(void **state) {
+    (void)state;
+    enum { UNAVAILABLE = 46, ECC = 214 };
+    for (int ecc = 0; ecc < 2; ecc++) {
+        ff_device *device;
+        fake = (fake_cudart){.device = DEVICE, .fail_at = 5, .fail_with = ecc ? ECC : UNAVAILABLE};
+        assert_fails(ff_device_cuda_create(&device, DEVICE, error), FF_FAILED,
+                     ecc ? "use another one" : "another process may have the GPU to itself");
+    }
+}
+
 /* Calls that the table's users make for streams and memory of their own. */
 static void captures_of_others_are_no_matter(void **state) {
     (void)state;
@@ -381,6 +392,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_entry_works_on_its_own_device),
         cmocka_unit_test(every_call_that_fails_is_named),
+        cmocka_unit_test(what_to_do_is_said),
         cmocka_unit_test(captures_of_others_are_no_matter),
         cmocka_unit_test(a_capture_of_this_thread_is_no_matter),
         cmocka_unit_test(streams_that_cannot_be_asked),

@@ -7,6 +7,8 @@
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 
+#include <time.h>
+
 static void expect(const ff_rates *rates, const char *stages) {
     for (int stage = 0; stage < FF_STAGE_COUNT; stage++) {
         bool wanted = strstr(stages, ff_stage_name((ff_stage)stage)) != NULL;
@@ -113,6 +115,39 @@ static void of_batches(void **state) {
     set_remove(&set);
 }
 
+/* The device takes 2 ms for a step, and half a second for the first one. */
+typedef struct slow_steps {
+    ff_device *device;
+    int calls;
+} slow_steps;
+static void take_2_ms(void *context) {
+    (void)context;
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+static void take_half_a_second(void *context) {
+    (void)context;
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+}
+static ff_status slow_step(void *context, ff_stream *stream, ff_error *error) {
+    slow_steps *s = context;
+    return s->device->table->call(s->device, stream, s->calls++ ? take_2_ms : take_half_a_second,
+                                  NULL, error);
+}
+
+/* The rate is the device's, not that of enqueueing, and the first step does not count. */
+static void of_steps(void **state) {
+    (void)state;
+    slow_steps steps = {0};
+    ff_stream *stream;
+    double rate;
+    assert_ok(ff_device_host_create(&steps.device, FF_HOST_STREAMS_THREADS, error));
+    assert_ok(steps.device->table->stream_create(steps.device, &stream, error));
+    assert_ok(ff_rates_of_steps(steps.device, stream, 40000000, slow_step, &steps, &rate, error));
+    if (!(rate > 4 && rate <= 500)) fail_msg("%g steps/s", rate);
+    steps.device->table->stream_destroy(steps.device, stream);
+    ff_device_destroy(&steps.device);
+}
+
 static void tuned(void **state) {
     (void)state;
     /* Threads keep up with the copies, with a quarter to spare; at least one, at most the CPUs. */
@@ -148,10 +183,8 @@ static void tuned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_loaders),
-        cmocka_unit_test(of_orders),
-        cmocka_unit_test(of_batches),
-        cmocka_unit_test(tuned),
+        cmocka_unit_test(of_loaders), cmocka_unit_test(of_orders), cmocka_unit_test(of_batches),
+        cmocka_unit_test(of_steps),   cmocka_unit_test(tuned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
