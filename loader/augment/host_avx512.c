@@ -119,11 +119,6 @@ INLINE __m512i load(how h, const row_plan *plan, uint32_t i, const void *row, __
     return h == MOVE_32 ? load_32(plan, i, row, black) : load_16(plan, i, row, black);
 }
 
-/* ff_scales_of u8; else nothing. */
-INLINE ff_scales scale_of(how h, const ff_augment_host *host, uint32_t first, uint32_t step) {
-    return from_bytes_of(h) == 1 ? ff_scales_of(host, first, step) : (ff_scales){0};
-}
-
 /* Sixteen u8 in 16 bits each, as floats. */
 INLINE __m512 normalize(__m256i v, const ff_scales *s) {
     return ff_scale_lanes(ff_four_times(_mm512_cvtepu16_epi32(v)), s);
@@ -191,7 +186,8 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
     const bool streams = ff_lanes_stream(host, out, (size_t)out_width * to_bytes);
     for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
         const __m512i black = black_of(h, host, channel);
-        const ff_scales s = scale_of(h, host, channel, 0);
+        ff_scales s = {0};
+        if (from_bytes == 1) s = ff_scales_of(&host->scale[channel]);
         out = black_rows(h, whole, out, rows.begin, out_width, black, &s, streams);
         const uint8_t *row = plane;
         for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes) {
@@ -272,7 +268,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     __m512i black[3], ab[3], c[3];
     ff_scales s[3];
     for (uint32_t k = 0; k < 3; k++) {
-        s[k] = scale_of(h, host, k, 1);
+        if (from_bytes == 1) s[k] = ff_scales_of_pixels(host, k);
         black[k] = black_of(h, host, k);
         ab[k] = _mm512_loadu_si512(h == MOVE_32 ? (const void *)interleave_32_ab[k]
                                                 : (const void *)interleave_16_ab[k]);

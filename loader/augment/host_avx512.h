@@ -63,15 +63,23 @@ typedef struct ff_scales {
     __m512 mean, high, low; /* 1 / std = high + low */
 } ff_scales;
 
-/* The lanes' channels: `first`, first + step, ..., modulo 3 if step is not 0. */
-FF_AVX512_INLINE ff_scales ff_scales_of(const ff_augment_host *host, uint32_t first,
-                                        uint32_t step) {
-    float mean[16], high[16], low[16];
-    for (uint32_t lane = 0; lane < 16; lane++) {
-        const ff_augment_scale *own = &host->scale[step ? (first + lane * step) % 3 : first];
-        mean[lane] = own->mean, high[lane] = own->std.high, low[lane] = own->std.low;
+/* All lanes of one channel. */
+FF_AVX512_INLINE ff_scales ff_scales_of(const ff_augment_scale *own) {
+    return (ff_scales){_mm512_set1_ps(own->mean), _mm512_set1_ps(own->std.high),
+                       _mm512_set1_ps(own->std.low)};
+}
+
+/* The lanes' channels: `first`, first + 1, ..., modulo 3. */
+FF_AVX512_INLINE ff_scales ff_scales_of_pixels(const ff_augment_host *host, uint32_t first) {
+    static const __mmask16 every_third[3] = {0x9249, 0x2492, 0x4924}; /* lane % 3 = 0, 1, 2 */
+    ff_scales s = ff_scales_of(&host->scale[first]);
+    for (uint32_t k = 1; k < 3; k++) {
+        const ff_scales own = ff_scales_of(&host->scale[(first + k) % 3]);
+        s.mean = _mm512_mask_mov_ps(s.mean, every_third[k], own.mean);
+        s.high = _mm512_mask_mov_ps(s.high, every_third[k], own.high);
+        s.low = _mm512_mask_mov_ps(s.low, every_third[k], own.low);
     }
-    return (ff_scales){_mm512_loadu_ps(mean), _mm512_loadu_ps(high), _mm512_loadu_ps(low)};
+    return s;
 }
 
 /* The low byte of each lane, four times. */

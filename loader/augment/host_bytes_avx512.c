@@ -158,7 +158,7 @@ INLINE void planes(how h, bool one, bool streams, const ff_augment_host *host,
     const int64_t out_width = whole * COLUMNS + rest;
     const uint8_t *plane = source + (size_t)rows.source * width;
     for (uint32_t c = 0; c < host->channels; c++, plane += (size_t)height * width) {
-        const ff_scales s = h == MOVE_8 ? (ff_scales){0} : ff_scales_of(host, c, 0);
+        const ff_scales s = h == MOVE_8 ? (ff_scales){0} : ff_scales_of(&host->scale[c]);
         const uint8_t *row = plane;
         out = store_black(h, out, rows.begin * out_width, &s, streams);
         for (uint32_t y = rows.begin; y < rows.end; y++, row += width) {
@@ -204,7 +204,9 @@ INLINE void pixels(how h, bool one, bool streams, bool from_planes, bool to_plan
     for (int m = 0; m < 3; m++) {
         order_elements(h, from_planes, to_planes, params->flags & FF_AUGMENT_FLIP, 32 * m,
                        order[m]);
-        s[m] = h == MOVE_8 ? (ff_scales){0} : ff_scales_of(host, (uint32_t)m, !to_planes);
+        if (h != MOVE_8)
+            s[m] =
+                to_planes ? ff_scales_of(&host->scale[m]) : ff_scales_of_pixels(host, (uint32_t)m);
     }
     const int64_t whole = one ? 1 : plan.whole, rest = one ? 0 : plan.rest;
     const int64_t out_row = (whole * COLUMNS + rest) * to_bytes_of(h) * each;
