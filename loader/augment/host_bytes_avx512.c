@@ -135,12 +135,16 @@ INLINE void store(how h, uint8_t *to, __m512i one, __m512i two, int64_t left,
         _mm256_mask_storeu_epi8(to, (__mmask32)ff_lanes(0, left, 32), _mm512_castsi512_si256(one));
 }
 
-INLINE uint8_t *store_black(how h, uint8_t *to, int64_t values, const ff_scales *s, bool streams) {
-    const __m512i zero = _mm512_setzero_si512();
-    for (; values >= 32; values -= 32, to += 32 * to_bytes_of(h))
-        store(h, to, zero, zero, 32, s, s, streams);
-    store(h, to, zero, zero, values, s, s, streams);
-    return to + values * to_bytes_of(h);
+/* Where the lines of an output of `row` bytes a line are stored: from the first one on, `step`
+ * bytes apart, or upside down. */
+typedef struct lines {
+    int64_t begin, step;
+} lines;
+
+static inline lines lines_of(const ff_augment_host *host, const ff_augment_params *params,
+                             int64_t row) {
+    if (!(params->flags & FF_AUGMENT_VFLIP)) return (lines){0, row};
+    return (lines){(host->out_height - 1) * row, -row};
 }
 
 /* ---- planes to planes ----------------------------------------------------------------------- */
@@ -149,29 +153,32 @@ INLINE void planes(how h, bool one, bool streams, const ff_augment_host *host,
                    const ff_augment_params *params, const uint8_t *source, uint32_t height,
                    uint32_t width, uint8_t *out) {
     const ff_augment_span rows = ff_augment_lines(host, params, height);
-    const int64_t below = host->out_height - rows.end, bytes = COLUMNS * to_bytes_of(h);
+    const int64_t bytes = COLUMNS * to_bytes_of(h);
     row_plan plan;
     __m512i order[2];
     plan_row(&plan, one, true, host, params, width);
     order_elements(h, true, true, params->flags & FF_AUGMENT_FLIP, 0, order);
     const int64_t whole = one ? 1 : plan.whole, rest = one ? 0 : plan.rest;
-    const int64_t out_width = whole * COLUMNS + rest;
+    const int64_t out_row = (whole * COLUMNS + rest) * to_bytes_of(h);
+    const lines down = lines_of(host, params, out_row);
     const uint8_t *plane = source + (size_t)rows.source * width;
     for (uint32_t c = 0; c < host->channels; c++, plane += (size_t)height * width) {
         const ff_scales s = h == MOVE_8 ? (ff_scales){0} : ff_scales_of(&host->scale[c]);
         const uint8_t *row = plane;
-        out = store_black(h, out, rows.begin * out_width, &s, streams);
-        for (uint32_t y = rows.begin; y < rows.end; y++, row += width) {
+        uint8_t *to = out + down.begin;
+        for (uint32_t y = 0; y < host->out_height; y++, to += down.step) {
+            const bool inside = y >= rows.begin && y < rows.end;
             for (int64_t i = 0; i < whole + (rest != 0); i++) {
-                const __m512i v = load_plane(&plan.piece[i], row);
+                __m512i v = _mm512_setzero_si512();
+                if (inside) v = load_plane(&plan.piece[i], row);
                 const __m512i low = _mm512_permutexvar_epi8(order[0], v);
                 const __m512i high = _mm512_permutexvar_epi8(order[1], v);
                 const int64_t left = i < whole ? COLUMNS : rest;
-                store(h, out + i * bytes, low, high, left, &s, &s, streams);
+                store(h, to + i * bytes, low, high, left, &s, &s, streams);
             }
-            out += out_width * to_bytes_of(h);
+            if (inside) row += width;
         }
-        out = store_black(h, out, below * out_width, &s, streams);
+        out += out_row * host->out_height;
     }
 }
 
@@ -211,8 +218,10 @@ INLINE void pixels(how h, bool one, bool streams, bool from_planes, bool to_plan
     const int64_t whole = one ? 1 : plan.whole, rest = one ? 0 : plan.rest;
     const int64_t out_row = (whole * COLUMNS + rest) * to_bytes_of(h) * each;
     const int64_t third = to_planes ? out_row * host->out_height : COLUMNS * to_bytes_of(h);
+    const lines down = lines_of(host, params, out_row);
     const uint8_t *row = source + rows.source * row_bytes;
-    for (uint32_t y = 0; y < host->out_height; y++, out += out_row) {
+    out += down.begin;
+    for (uint32_t y = 0; y < host->out_height; y++, out += down.step) {
         const bool inside = y >= rows.begin && y < rows.end;
         for (int64_t i = 0; i < whole + (rest != 0); i++) {
             __m512i v[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
@@ -236,10 +245,6 @@ INLINE bool streams_to(how h, bool to_planes, const ff_augment_host *host, const
     VBMI static void name(const ff_augment_host *host, const ff_augment_params *params,            \
                           const void *source, uint32_t height, uint32_t width, void *out) {        \
         const bool streams = streams_to(h, to_planes, host, out);                                  \
-        if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
-            ff_augment_rows(host, params, source, height, width, out);                             \
-            return;                                                                                \
-        }                                                                                          \
         if (streams)                                                                               \
             body(h, false, true, __VA_ARGS__ host, params, source, height, width, out);            \
         else if (host->out_width == COLUMNS)                                                       \
