@@ -48,6 +48,9 @@ void ff_guard_check(void) {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction now;
     sigemptyset(&action.sa_mask);
+    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == on_bus_error)
+        return; /* without the lock, for which threads would wait */
     pthread_mutex_lock(&install_mutex);
     if (sigaction(SIGBUS, NULL, &now) == 0 &&
         !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error)) {

@@ -162,18 +162,13 @@ uint64_t ff_now_ns(void) {
     return read_clock(CLOCK_MONOTONIC);
 }
 
-uint64_t ff_busy_ns(void) {
-    return read_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
-uint64_t ff_pages_awaited(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
-}
-
-uint64_t ff_bytes_read(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
+ff_usage ff_usage_now(void) {
+    struct rusage used;
+    ff_usage usage = {.busy_ns = read_clock(CLOCK_THREAD_CPUTIME_ID)};
+    if (getrusage(RUSAGE_THREAD, &used)) return usage;
+    usage.pages_awaited = (uint64_t)used.ru_majflt;
+    usage.bytes_read = (uint64_t)used.ru_inblock * 512;
+    return usage;
 }
 
 /* Time that the calling thread was ready to run, and did not; false if the kernel does not count it

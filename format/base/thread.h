@@ -39,13 +39,15 @@ FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
 
 /* Monotonic time in nanoseconds. */
 uint64_t ff_now_ns(void);
-/* CPU time of the calling thread, in nanoseconds. */
-uint64_t ff_busy_ns(void);
-/* Major faults of the calling thread so far: pages that it waited for while they were read. */
-uint64_t ff_pages_awaited(void);
-/* Bytes that the storage read for the calling thread so far, including faults and the kernel's
- * read-ahead; 0 if the file system does not count them (FUSE). */
-uint64_t ff_bytes_read(void);
+/* What the calling thread has used so far. Costs two system calls. */
+typedef struct ff_usage {
+    uint64_t busy_ns;       /* processor time */
+    uint64_t pages_awaited; /* major faults: pages that it waited for while they were read */
+    /* What the storage read for it, including faults and the kernel's read-ahead; 0 if the file
+     * system does not count bytes (FUSE). */
+    uint64_t bytes_read;
+} ff_usage;
+ff_usage ff_usage_now(void);
 
 /* How long threads that work wait for a processor. Asking the kernel costs some microseconds, so at
  * most one piece of work per millisecond is measured. Zeroed at first. */

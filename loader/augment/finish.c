@@ -42,6 +42,8 @@ static ff_status make_shown(ff_finish *finish, const ff_metadata *metadata, ff_e
     finish->shown = host.table;
     host.table = NULL;
     ff_augment_host_free(&host);
+    for (uint32_t at = 0; finish->to == FF_U8 && at < metadata->channels * 256; at++)
+        finish->shown[at] = (float)(at % 256);
     return ff_augment_host_init(&finish->shows, &planes, &plain, finish->host.to,
                                 finish->host.to_layout, finish->host.out_height,
                                 finish->host.out_width, error);
@@ -92,7 +94,7 @@ static ff_status init_changes(ff_finish *finish, const ff_metadata *metadata,
     moves.pad_mode = host->pad_mode;
     FF_TRY(ff_augment_host_init(&finish->pixels, metadata, &moves, FF_U8, FF_CHW, host->out_height,
                                 host->out_width, error));
-    finish->pixels.rounds = true;
+    finish->pixels.rounds = host->to != FF_U8;
     return FF_OK;
 }
 
@@ -103,10 +105,12 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
     const bool changes = ff_change_any(&spec->change);
     if (!jitters && !mixes && !changes) return FF_OK;
-    if (!ff_dtype_is_float(host->to))
-        return ff_fail(error, FF_USAGE, "%s need batches of f32, f16 or bf16, not %s as stored",
-                       changes ? "augmentations of u8 values" : "colour jitter, mixup and cutmix",
-                       ff_dtype_name(host->to));
+    if ((jitters || mixes) && !ff_dtype_is_float(host->to))
+        return ff_fail(
+            error, FF_USAGE,
+            "colour jitter, mixup and cutmix need batches of f32, f16 or bf16, not %s as "
+            "stored",
+            ff_dtype_name(host->to));
     if (jitters) FF_TRY(check_colours("colour jitter", metadata, host, error));
     if (changes) FF_TRY(check_colours("an augmentation of u8 values", metadata, host, error));
     if (changes) FF_TRY(check_blur(&spec->change, host, error));

@@ -11,8 +11,9 @@
  * Changes apply to u8: stored u8 as it is, or resampled and rounded to the nearest integer, halves
  * to even; jittered values and values of f16, bf16 and f32, denormalised as for jitter, as value *
  * 255, rounded in the same way. Then u8 v becomes ((v / 255) - mean) / std, as
- * loader/augment/host.h has it. Float samples must hold images of u8 exactly: all 256 values of
- * each channel are tried. Thread rule: an ff_finish is read-only after ff_finish_init; its
+ * loader/augment/host.h has it, or in batches of u8 stays v; resampling to u8 is then in fixed
+ * point (loader/augment/resample.h). Float samples must hold images of u8 exactly: all 256 values
+ * of each channel are tried. Thread rule: an ff_finish is read-only after ff_finish_init; its
  * functions may run in any number of threads, on different rows. */
 #ifndef FF_LOADER_AUGMENT_FINISH_H
 #define FF_LOADER_AUGMENT_FINISH_H
@@ -40,7 +41,8 @@ typedef struct ff_finish {
 } ff_finish;
 
 /* For a batch made by `host` from samples of `metadata`, both of which must outlive it. FF_USAGE
- * where these samples cannot be jittered or mixed. Released with ff_finish_free. */
+ * where these samples cannot be jittered, changed or mixed, or not into such a batch. Released with
+ * ff_finish_free. */
 FF_MUST_USE ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
                                      const ff_augment_spec *spec, const ff_augment_host *host,
                                      ff_error *error);

@@ -32,9 +32,9 @@ static ff_status make_scale(ff_augment_host *host, const ff_metadata *metadata, 
     FF_TRY(ff_alloc(&host->scale, host->channels, sizeof *host->scale, "a row", error));
     for (uint32_t channel = 0; channel < host->channels; channel++) {
         ff_augment_scale *scale = &host->scale[channel];
-        scale->mean = known ? metadata->mean[channel] : 0;
-        scale->range = ff_augment_inverse_of(255);
+        scale->mean = known ? metadata->mean[channel] * 0x1p32f : 0;
         scale->std = ff_augment_inverse_of(known ? metadata->std[channel] : 1);
+        scale->std.high *= 0x1p-32f, scale->std.low *= 0x1p-32f;
         for (unsigned value = 0; value < 256; value++)
             same &= ff_float_bits(ff_augment_scaled(scale, (uint8_t)value)) ==
                     ff_float_bits(normalized(metadata, channel, value));
@@ -134,7 +134,8 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
         ff_augment_apply apply;
     } versions[] = {{"rows", ff_augment_rows},
                     {"avx2", ff_augment_avx2(host)},
-                    {"avx512", ff_augment_avx512(host)}};
+                    {"avx512", ff_augment_avx512(host)},
+                    {"vbmi", ff_augment_bytes_avx512(host)}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         if (versions[i].apply) host->apply = versions[i].apply, host->name = versions[i].name;
 done:

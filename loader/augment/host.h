@@ -61,20 +61,28 @@ static inline float ff_augment_divided(float value, ff_augment_inverse inverse) 
     return fmaf(value, inverse.high, value * inverse.low);
 }
 
-/* How u8 values of a channel become floats without a table: ((value / 255) - mean) / std. */
+/* How u8 values of a channel become floats without a table: ((value / 255) - mean) / std, of which
+ * the quotient and the mean are times 2^32, and 1 / std is times 2^-32, all exactly. */
 typedef struct ff_augment_scale {
     float mean;
-    ff_augment_inverse range, std; /* of 255, and of the standard deviation */
+    ff_augment_inverse std;
 } ff_augment_scale;
+
+/* 1 / 255 times 2^32. */
+static inline ff_augment_inverse ff_augment_range_inverse(void) {
+    const ff_augment_inverse one = ff_augment_inverse_of(255);
+    return (ff_augment_inverse){one.high * 0x1p32f, one.low * 0x1p32f};
+}
 
 /* Not correctly rounded for all divisors: the table decides whether it is used. */
 static inline float ff_augment_scaled(const ff_augment_scale *scale, uint8_t value) {
-    return ff_augment_divided(ff_augment_divided(value, scale->range) - scale->mean, scale->std);
+    return ff_augment_divided(ff_augment_divided(value, ff_augment_range_inverse()) - scale->mean,
+                              scale->std);
 }
 
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest version for this CPU */
-    const char *name;       /* of it: "rows", "avx2", "avx512" */
+    const char *name;       /* of it: "rows", "avx2", "avx512", "vbmi" */
 
     ff_dtype from, to;
     ff_layout from_layout, to_layout;
@@ -120,6 +128,7 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
                      const void *source, uint32_t height, uint32_t width, void *out);
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
+ff_augment_apply ff_augment_bytes_avx512(const ff_augment_host *host);
 
 /* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);

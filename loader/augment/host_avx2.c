@@ -128,7 +128,7 @@ INLINE __m256 divide(__m256 value, __m256 high, __m256 low) {
 /* Eight u8 in 16 bits each, normalized by the operations of ff_augment_scaled. */
 INLINE __m256 normalize(__m128i v, const scale *s) {
     const __m256 x = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(v));
-    const ff_augment_inverse range = ff_augment_inverse_of(255);
+    const ff_augment_inverse range = ff_augment_range_inverse();
     const __m256 q = divide(x, _mm256_set1_ps(range.high), _mm256_set1_ps(range.low));
     return divide(_mm256_sub_ps(q, s->mean), s->high, s->low);
 }

@@ -8,13 +8,10 @@
  * two permutations per vector; u8 are widened to 16 bits at once, and become f32 or f16 last, as
  * f16 and bf16 become f32. The rest (reflected padding, very wide outputs, other channel counts,
  * rarer types) is left to the rows version. */
-#include "loader/augment/host.h"
+#include "loader/augment/host_avx512.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-#define AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl")))
-#define INLINE static inline __attribute__((always_inline)) AVX512
+#define INLINE FF_AVX512_INLINE
 
 #define CHUNKS_LIMIT 64
 
@@ -32,14 +29,6 @@ typedef struct row_plan {
     uint32_t count;
     chunk chunk[CHUNKS_LIMIT];
 } row_plan;
-
-/* Bits [begin, end), both clamped to [0, lanes]. */
-static inline uint32_t range_mask(int64_t begin, int64_t end, int lanes) {
-    if (begin < 0) begin = 0;
-    if (end > lanes) end = lanes;
-    if (begin >= end) return 0;
-    return (uint32_t)((UINT64_C(1) << end) - (UINT64_C(1) << begin));
-}
 
 INLINE __m512i rising(int lanes) {
     static const uint16_t up[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
@@ -64,9 +53,9 @@ INLINE void plan_chunks(row_plan *plan, const ff_augment_host *host,
         if (end > lanes) end = lanes;
         if (begin < 0) begin = 0;
         chunk *at = &plan->chunk[plan->count++];
-        at->inside = range_mask(begin, end, lanes);
+        at->inside = (uint32_t)ff_lanes(begin, end, lanes);
         at->load = at->inside;
-        if (flip && begin < end) at->load = range_mask(lanes - end, lanes - begin, lanes);
+        if (flip && begin < end) at->load = (uint32_t)ff_lanes(lanes - end, lanes - begin, lanes);
         at->offset = (ptrdiff_t)(flip ? params->x + out - first - lanes : params->x + first);
     }
 }
@@ -80,7 +69,7 @@ INLINE void plan_whole(row_plan *plan, const ff_augment_host *host,
     if (params->flags & FF_AUGMENT_FLIP) up = _mm512_sub_epi16(_mm512_set1_epi16(31), up);
     plan->order = _mm512_add_epi16(up, _mm512_set1_epi16((int16_t)params->x));
     plan->count = 1;
-    plan->chunk[0] = (chunk){0, UINT32_MAX, range_mask(span.begin, span.end, 32)};
+    plan->chunk[0] = (chunk){0, UINT32_MAX, (uint32_t)ff_lanes(span.begin, span.end, 32)};
 }
 
 /* The address may be outside the source; only lanes inside it are read. */
@@ -130,89 +119,31 @@ INLINE __m512i load(how h, const row_plan *plan, uint32_t i, const void *row, __
     return h == MOVE_32 ? load_32(plan, i, row, black) : load_16(plan, i, row, black);
 }
 
-/* What normalizes 16 elements of u8 (ff_augment_scale), by lane. */
-typedef struct scale {
-    __m512 mean, high, low; /* 1 / std = high + low */
-} scale;
-
-/* The lanes' channels: `first`, first + step, ..., modulo 3 if step is not 0. */
-INLINE scale scale_of(how h, const ff_augment_host *host, uint32_t first, uint32_t step) {
-    float mean[16], high[16], low[16];
-    if (from_bytes_of(h) != 1) return (scale){0};
-    for (uint32_t lane = 0; lane < 16; lane++) {
-        const ff_augment_scale *own = &host->scale[step ? (first + lane * step) % 3 : first];
-        mean[lane] = own->mean, high[lane] = own->std.high, low[lane] = own->std.low;
-    }
-    return (scale){_mm512_loadu_ps(mean), _mm512_loadu_ps(high), _mm512_loadu_ps(low)};
-}
-
-/* As ff_augment_divided. */
-INLINE __m512 divide(__m512 value, __m512 high, __m512 low) {
-    return _mm512_fmadd_ps(value, high, _mm512_mul_ps(value, low));
-}
-
-/* Sixteen u8 in 16 bits each, normalized by the operations of ff_augment_scaled. */
-INLINE __m512 normalize(__m256i v, const scale *s) {
-    const __m512 x = _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(v));
-    const ff_augment_inverse range = ff_augment_inverse_of(255);
-    const __m512 q = divide(x, _mm512_set1_ps(range.high), _mm512_set1_ps(range.low));
-    return divide(_mm512_sub_ps(q, s->mean), s->high, s->low);
-}
-
-/* Stores up to `left` 32-bit elements; masked stores are slow, so they are used only where
- * needed. */
-INLINE void store_32(uint8_t *to, __m512i v, int64_t left, bool streams) {
-    if (left >= 16 && streams)
-        _mm512_stream_si512((void *)to, v);
-    else if (left >= 16)
-        _mm512_storeu_si512(to, v);
-    else if (left > 0)
-        _mm512_mask_storeu_epi32(to, (__mmask16)range_mask(0, left, 16), v);
-}
-
-/* Whether stores pass the caches by: all rows of the output must be aligned. */
-INLINE bool streams_to(const ff_augment_host *host, const uint8_t *out, size_t row_bytes) {
-    return host->streams && ((uintptr_t)out & 63) == 0 && row_bytes % 64 == 0;
-}
-
-INLINE void store_all_16(uint8_t *to, __m512i v, int64_t left, bool streams) {
-    if (left >= 32 && streams)
-        _mm512_stream_si512((void *)to, v);
-    else if (left >= 32)
-        _mm512_storeu_si512(to, v);
-    else if (left > 0)
-        _mm512_mask_storeu_epi16(to, range_mask(0, left, 32), v);
+/* Sixteen u8 in 16 bits each, as floats. */
+INLINE __m512 normalize(__m256i v, const ff_scales *s) {
+    return ff_scale_lanes(ff_four_times(_mm512_cvtepu16_epi32(v)), s);
 }
 
 /* Stores a vector of source elements, converted, `left` of them at most. first, second: of u8, for
  * the lower and the upper half. */
-INLINE void store(how h, uint8_t *to, __m512i v, int64_t left, const scale *first,
-                  const scale *second, bool streams) {
+INLINE void store(how h, uint8_t *to, __m512i v, int64_t left, const ff_scales *first,
+                  const ff_scales *second, bool streams) {
     if (h == MOVE_32) {
-        store_32(to, v, left, streams);
+        ff_store_32(to, v, left, streams);
     } else if (h == MOVE_16) {
-        store_all_16(to, v, left, streams);
+        ff_store_16(to, v, left, streams);
     } else if (from_bytes_of(h) == 1) {
-        const __m512 low = normalize(_mm512_castsi512_si256(v), first);
-        const __m512 high = normalize(_mm512_extracti64x4_epi64(v, 1), second);
-        if (h == U8_F32) {
-            store_32(to, _mm512_castps_si512(low), left, streams);
-            store_32(to + 64, _mm512_castps_si512(high), left - 16, streams);
-            return;
-        }
-        const __m256i below = _mm512_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        const __m256i above = _mm512_cvtps_ph(high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        store_all_16(to, _mm512_inserti64x4(_mm512_castsi256_si512(below), above, 1), left,
-                     streams);
+        ff_store_floats(h == U8_F16, to, normalize(_mm512_castsi512_si256(v), first),
+                        normalize(_mm512_extracti64x4_epi64(v, 1), second), left, streams);
     } else {
         __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
         if (h == F16_F32) {
-            store_32(to, _mm512_castps_si512(_mm512_cvtph_ps(low)), left, streams);
-            store_32(to + 64, _mm512_castps_si512(_mm512_cvtph_ps(high)), left - 16, streams);
+            ff_store_32(to, _mm512_castps_si512(_mm512_cvtph_ps(low)), left, streams);
+            ff_store_32(to + 64, _mm512_castps_si512(_mm512_cvtph_ps(high)), left - 16, streams);
         } else {
-            store_32(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16), left, streams);
-            store_32(to + 64, _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16), left - 16,
-                     streams);
+            ff_store_32(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16), left, streams);
+            ff_store_32(to + 64, _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16), left - 16,
+                        streams);
         }
     }
 }
@@ -230,7 +161,7 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
 INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint32_t out_width,
-                           __m512i black, const scale *s, bool streams) {
+                           __m512i black, const ff_scales *s, bool streams) {
     const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = (int64_t)to_bytes_of(h);
     int64_t elements = (int64_t)rows * (whole ? 32 : out_width);
     for (int64_t i = 0; i < elements; i += lanes)
@@ -252,10 +183,11 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
     const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
     const uint8_t *plane = (const uint8_t *)source + rows.source * row_bytes;
-    const bool streams = streams_to(host, out, (size_t)out_width * to_bytes);
+    const bool streams = ff_lanes_stream(host, out, (size_t)out_width * to_bytes);
     for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
         const __m512i black = black_of(h, host, channel);
-        const scale s = scale_of(h, host, channel, 0);
+        ff_scales s = {0};
+        if (from_bytes == 1) s = ff_scales_of(&host->scale[channel]);
         out = black_rows(h, whole, out, rows.begin, out_width, black, &s, streams);
         const uint8_t *row = plane;
         for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes) {
@@ -299,7 +231,7 @@ static const uint32_t interleave_32_mask[3] = {0x4924u, 0x2492u, 0x9249u};
 
 /* One chunk of three rows, as pixels. */
 INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i ab[3],
-                         const __m512i c[3], const scale s[3], int64_t left, bool streams) {
+                         const __m512i c[3], const ff_scales s[3], int64_t left, bool streams) {
     const int lanes = h == MOVE_32 ? 16 : 32;
     const size_t to_bytes = to_bytes_of(h);
     for (int k = 0; k < 3; k++, to += (size_t)lanes * to_bytes, left -= lanes) {
@@ -332,11 +264,11 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
     const size_t plane_bytes = height * row_bytes;
     const uint8_t *row = (const uint8_t *)source + rows.source * row_bytes;
-    const bool streams = streams_to(host, out, (size_t)out_width * 3 * to_bytes);
+    const bool streams = ff_lanes_stream(host, out, (size_t)out_width * 3 * to_bytes);
     __m512i black[3], ab[3], c[3];
-    scale s[3];
+    ff_scales s[3];
     for (uint32_t k = 0; k < 3; k++) {
-        s[k] = scale_of(h, host, k, 1);
+        if (from_bytes == 1) s[k] = ff_scales_of_pixels(host, k);
         black[k] = black_of(h, host, k);
         ab[k] = _mm512_loadu_si512(h == MOVE_32 ? (const void *)interleave_32_ab[k]
                                                 : (const void *)interleave_16_ab[k]);
@@ -359,8 +291,8 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
 /* ---- the versions --------------------------------------------------------------------------- */
 
 #define DEFINE(name, body, h)                                                                      \
-    AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,          \
-                            const void *source, uint32_t height, uint32_t width, void *out) {      \
+    FF_AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,       \
+                               const void *source, uint32_t height, uint32_t width, void *out) {   \
         if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
             ff_augment_rows(host, params, source, height, width, out);                             \
             return;                                                                                \

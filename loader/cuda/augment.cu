@@ -127,12 +127,9 @@ static __device__ void copy_columns(const ff_cuda_move &move, uint32_t row, bool
     }
 }
 
-template <typename T> struct ff_values { typedef float type; };
-template <> struct ff_values<uint8_t> { typedef uint8_t type; };
-
-/* grid: (rows, tiles down, tiles across); block: (32, 8); one thread per pixel, GROUP channels per
- * store of up to 16 bytes. */
-template <typename T, int GROUP>
+/* From values of V. grid: (rows, tiles down, tiles across); block: (32, 8); one thread per pixel,
+ * GROUP channels per store of up to 16 bytes. */
+template <typename T, typename V, int GROUP>
 static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_augment job) {
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;
     const uint32_t column = blockIdx.z * TILE_X + threadIdx.x;
@@ -143,9 +140,8 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
         copy_columns(job.move, row, filled, threadIdx.y * TILE_X + threadIdx.x);
     if (line >= height || column >= width) return;
     const size_t plane = (size_t)height * width, at = (size_t)line * width + column;
-    typedef typename ff_values<T>::type value;
-    const value *own = (const value *)job.values + (size_t)row * channels * plane + at;
-    const value *partner = own;
+    const V *own = (const V *)job.values + (size_t)row * channels * plane + at;
+    const V *partner = own;
     float weight = 1;
     bool shows = filled, blends = false, partner_shows = false;
     if (filled) {
@@ -158,7 +154,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
                                   (uint32_t)params.mix_height, (uint32_t)params.mix_width);
         if (blends || swaps) {
             const ff_augment_params other = job.move.params[row ^ 1];
-            partner = (const value *)job.values + (size_t)(row ^ 1) * channels * plane + at;
+            partner = (const V *)job.values + (size_t)(row ^ 1) * channels * plane + at;
             partner_shows =
                 !in_box(line, column, other.cut_y, other.cut_x, other.cut_height, other.cut_width);
             if (swaps) own = partner, shows = partner_shows;
@@ -206,15 +202,15 @@ static int jitter_rows(const ff_cuda_augment *job, ff_cuda_stream stream) {
     return FF_CUDA_INVALID_VALUE;
 }
 
-template <typename T>
+template <typename T, typename V>
 static int finish_rows(const ff_cuda_augment *job, dim3 grid, ff_cuda_stream stream) {
     const dim3 block(TILE_X, TILE_Y);
     if constexpr (sizeof(T) == 2)
         if (job->move.out_channels % 8 == 0)
-            return FF_LAUNCH((finish_kernel<T, 8>), grid, block, 0, stream, *job);
+            return FF_LAUNCH((finish_kernel<T, V, 8>), grid, block, 0, stream, *job);
     if (job->move.out_channels % 4 == 0)
-        return FF_LAUNCH((finish_kernel<T, 4>), grid, block, 0, stream, *job);
-    return FF_LAUNCH((finish_kernel<T, 1>), grid, block, 0, stream, *job);
+        return FF_LAUNCH((finish_kernel<T, V, 4>), grid, block, 0, stream, *job);
+    return FF_LAUNCH((finish_kernel<T, V, 1>), grid, block, 0, stream, *job);
 }
 
 extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream stream) {
@@ -224,14 +220,17 @@ extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream
     if (move->rows == 0) return FF_CUDA_OK;
     if (grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
         move->out_channels < move->channels ||
-        (move->to == FF_U8 && (move->from != FF_U8 || job->jittered || job->changed)))
+        (move->to == FF_U8 && (move->from != FF_U8 || job->jittered)))
         return FF_CUDA_INVALID_VALUE;
     int status =
         job->resampled ? ff_cuda_augment_resample(job, stream) : move_rows(job, grid, stream);
     if (status == FF_CUDA_OK && job->jittered) status = jitter_rows(job, stream);
     if (status == FF_CUDA_OK && job->changed) status = ff_cuda_augment_change(job, stream);
     if (status != FF_CUDA_OK) return status;
-    if (move->to == FF_U8) return finish_rows<uint8_t>(job, grid, stream);
-    return ff_by_dtype(
-        move->to, [&](auto element) { return finish_rows<decltype(element)>(job, grid, stream); });
+    if (move->to == FF_U8)
+        return job->changed ? finish_rows<uint8_t, float>(job, grid, stream)
+                            : finish_rows<uint8_t, uint8_t>(job, grid, stream);
+    return ff_by_dtype(move->to, [&](auto element) {
+        return finish_rows<decltype(element), float>(job, grid, stream);
+    });
 }

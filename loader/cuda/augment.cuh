@@ -34,10 +34,14 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
     return sample;
 }
 
-/* Values are f32, or u8 in batches of u8. */
+/* Values are f32, or u8 in batches of u8 that are not changed. */
+static __device__ __forceinline__ bool ff_values_are_u8(const ff_cuda_augment &job) {
+    return job.move.to == FF_U8 && !job.changed;
+}
+
 static __device__ __forceinline__ void ff_store_value(const ff_cuda_augment &job, size_t at,
                                                       float value) {
-    if (job.move.to == FF_U8)
+    if (ff_values_are_u8(job))
         ((uint8_t *)job.values)[at] = (uint8_t)value;
     else
         ((float *)job.values)[at] = value;

@@ -10,7 +10,7 @@
  *             channels-last; labels and other columns
  *     augment instead of move, where samples are resampled, jittered, changed or mixed: several
  *             kernels, with rows of f32 between them (loader/augment/finish.h); and for batches of
- *             u8, with rows of u8
+ *             u8, with rows of u8 if nothing is changed
  * Two more launches copy the batch into a consumer's own memory:
  *     give    one block per row: labels, weights, samples' numbers
  *     planes  one thread per pixel: channels-last to planes
@@ -115,7 +115,8 @@ typedef struct ff_cuda_augment {
     /* As for a move, with black and table of f32; samples need only be aligned to their elements,
      * and may be u16. */
     ff_cuda_move move;
-    /* Scratch, 16 B aligned: [rows][channels][out_height][out_width] f32; u8 where the batch is. */
+    /* Scratch, 16 B aligned: [rows][channels][out_height][out_width] f32; u8 if the batch is u8 and
+     * not changed. */
     void *values;
 
     /* Samples of several sizes: row i begins at offset[i] bytes; sample s is size[s][0] x
@@ -139,7 +140,7 @@ typedef struct ff_cuda_augment {
 
     /* Rows of 1 or 3 channels become u8: value * level, rounded, after jitter; without jitter
      * `normalised` rows are denormalised first. They are changed (ff_changes_at) and become
-     * shown[channel][u8]. images: scratch,
+     * shown[channel][u8]. In batches of u8 level is 1, and shown the value itself. images: scratch,
      * [rows][ff_change_images()][channels][out_height][out_width]. */
     uint32_t changed;
     float level;

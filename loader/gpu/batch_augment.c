@@ -17,7 +17,7 @@ static uint64_t value_count(const ff_loader_settings *settings) {
 
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
     if (!ff_batch_augment_needed(settings)) return 0;
-    if (settings->host.to == FF_U8) return value_count(settings);
+    if (settings->host.to == FF_U8 && !settings->finish.changes) return value_count(settings);
     return value_count(settings) *
            (sizeof(float) +
             (settings->finish.changes ? ff_change_images(&settings->augment.change) : 0));
@@ -61,9 +61,10 @@ static void point_at(ff_cuda_augment *job, const float *at, uint32_t channels) {
     if (job->changed) job->shown = at;
 }
 
-/* Whether resampled u8 stays as it is, to be rounded. */
+/* Whether values of u8 stay as they are until they are changed. */
 static bool stays_u8(const ff_loader_settings *settings) {
-    return settings->finish.direct && ff_augment_resamples(&settings->augment);
+    return settings->finish.direct &&
+           (settings->host.to == FF_U8 || ff_augment_resamples(&settings->augment));
 }
 
 /* `stored` describes the samples before jitter and changes, as on the host. */

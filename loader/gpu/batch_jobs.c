@@ -235,7 +235,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     FF_TRY(ff_batch_augment_create(&jobs->augment, settings, parts->view, parts->device,
                                    &jobs->move, parts->values, error));
     if (augmented) {
-        jobs->augment.job.resampled = 0;
+        jobs->augment.job.resampled = jobs->augment.job.changed = 0;
         return FF_OK;
     }
     jobs->augment.job.size = jobs->params.size;

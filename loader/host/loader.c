@@ -172,6 +172,9 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
+    FF_TRY(ff_alloc(&loader->usage, settings->threads ? (size_t)settings->threads : 1,
+                    sizeof *loader->usage, "threads", error));
+    FF_TRY(ff_alloc(&loader->taken, loader->runs, sizeof *loader->taken, "tickets", error));
     FF_TRY(create_gatherers(loader, error));
     if (ff_device_is_absent(loader->device)) return FF_OK;
     ff_warm_create(&loader->warm, settings);
@@ -228,6 +231,8 @@ void ff_loader_destroy(ff_loader **out) {
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)
         destroy_slot(loader, &loader->ring[i]);
     free(loader->ring);
+    free(loader->taken);
+    free(loader->usage);
     ff_blocks_close(&loader->blocks);
     if (loader->device) {
         if (loader->pinned != loader->memory)
@@ -256,6 +261,7 @@ void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
     loader->looked = UINT32_MAX;
     loader->next_open = loader->next_acquire = 0;
     loader->open = NULL;
+    loader->untaken = 0;
     loader->failed = false;
     loader->status = FF_OK;
     pthread_cond_broadcast(&loader->work);

@@ -93,9 +93,9 @@ typedef struct ff_loader_options {
     ff_augment_spec augment;
 
     /* The output. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
-     * dtype: values as stored, for normalizing elsewhere; u8 may be resampled. layout: FF_CHW = N C
-     * H W, FF_HWC = N H W C. height and width 0: the augmentation's (rrc, resize), else the
-     * dataset's, which must then have one size. */
+     * dtype: values as stored, for normalizing elsewhere; u8 may be resampled and changed. layout:
+     * FF_CHW = N C H W, FF_HWC = N H W C. height and width 0: the augmentation's (rrc, resize),
+     * else the dataset's, which must then have one size. */
     ff_dtype dtype;
     ff_layout layout;
     uint32_t height, width;

@@ -1,5 +1,7 @@
 #include "loader/host/ring.h"
 
+#include <string.h>
+
 /* Keeps the error of the lowest row, so that the message does not depend on timing. */
 static void note_failure(ff_loader *loader, ff_ring_slot *slot, uint32_t row, ff_status status,
                          const ff_error *error) {
@@ -54,19 +56,19 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
     const ff_queue_look look = ff_queue_begin(&loader->queue);
     pthread_mutex_unlock(&loader->mutex);
-    const uint64_t began = ff_now_ns(), busy = ff_busy_ns(), pages = ff_pages_awaited();
-    const uint64_t read = ff_bytes_read();
     ff_status status = ff_gather(gatherer, slot->sequence, &slot->batch, slot->pinned, slot->source,
                                  slot->params, begin, end, &failed_row, &error);
-    const uint64_t took = ff_now_ns() - began, worked = ff_busy_ns() - busy;
-    const uint64_t awaited = ff_pages_awaited() - pages, got = ff_bytes_read() - read;
+    const uint64_t took = ff_now_ns() - look.began_ns;
+    const ff_usage before = loader->usage[thread], now = ff_usage_now();
+    loader->usage[thread] = now;
     pthread_mutex_lock(&loader->mutex);
     ff_queue_end(&loader->queue, &look);
     loader->stats.fill_ns += took;
-    loader->stats.busy_ns += worked;
-    loader->stats.pages_awaited += awaited;
+    loader->stats.busy_ns += now.busy_ns - before.busy_ns;
+    loader->stats.pages_awaited += now.pages_awaited - before.pages_awaited;
     ff_warm_used(loader->warm, end - begin);
-    loader->evicted |= ff_reading_is_evicted(&loader->watch, &loader->settings, end - begin, got);
+    loader->evicted |= ff_reading_is_evicted(&loader->watch, &loader->settings, end - begin,
+                                             now.bytes_read - before.bytes_read);
     loader->removed |= !loader->settings.direct && !ff_gatherer_maps(gatherer);
     if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
     if (--slot->runs_left) return;
@@ -101,8 +103,7 @@ static void open_batch(ff_loader *loader, ff_ring_slot *slot) {
     ff_error error;
     slot->state = FF_RING_OPENING;
     slot->sequence = loader->next_open++;
-    loader->open = slot;
-    loader->next_run = loader->runs; /* no tickets yet */
+    loader->open = slot; /* no tickets yet */
     pthread_mutex_unlock(&loader->mutex);
     ff_status status = await_slot(loader, slot, &error);
     slot->batch = ff_sequence_at(&loader->settings.sequence, slot->sequence);
@@ -110,17 +111,32 @@ static void open_batch(ff_loader *loader, ff_ring_slot *slot) {
     slot->status = FF_OK;
     slot->runs_left = loader->runs;
     slot->state = FF_RING_FILLING;
-    loader->next_run = 0;
+    memset(loader->taken, 0, loader->runs * sizeof *loader->taken);
+    loader->untaken = loader->runs;
     if (status != FF_OK) note_failure(loader, slot, 0, status, &error);
     pthread_cond_broadcast(&loader->work);
 }
 
-/* The next ticket of the open batch, or NULL. */
-static ff_ring_slot *take_run(ff_loader *loader, uint32_t *run) {
+uint32_t ff_ring_ticket(const bool *taken, uint32_t runs, int thread, int threads) {
+    const uint64_t one = (uint64_t)thread, all = (uint64_t)threads;
+    uint32_t run = (uint32_t)(one * runs / all);
+    const uint32_t end = (uint32_t)((one + 1) * runs / all);
+    while (run < end && taken[run]) run++;
+    if (run < end) return run;
+    for (run = 0; taken[run];) run++;
+    return run;
+}
+
+/* The next ticket of the open batch for a thread, or NULL. Rows that are read ahead are taken in
+ * their order. */
+static ff_ring_slot *take_run(ff_loader *loader, int thread, uint32_t *run) {
     ff_ring_slot *slot = loader->open;
-    if (!slot || loader->next_run >= loader->runs) return NULL;
-    *run = loader->next_run++;
-    if (loader->next_run == loader->runs) loader->open = NULL;
+    if (!slot || !loader->untaken) return NULL;
+    const bool shares = loader->settings.threads > 1 && !loader->ahead;
+    *run = ff_ring_ticket(loader->taken, loader->runs, shares ? thread : 0,
+                          shares ? loader->settings.threads : 1);
+    loader->taken[*run] = true;
+    if (!--loader->untaken) loader->open = NULL;
     return slot;
 }
 
@@ -135,7 +151,7 @@ static bool turns(ff_loader *loader) {
 /* Does the next work; false if there is nothing to do. */
 static bool work_once(ff_loader *loader, int index) {
     uint32_t run = 0;
-    ff_ring_slot *slot = take_run(loader, &run), *next = NULL;
+    ff_ring_slot *slot = take_run(loader, index, &run), *next = NULL;
     if (!slot && !loader->open && may_open(loader)) next = free_slot(loader);
     if (next && turns(loader)) {
         if (loader->busy) return false; /* the last busy thread turns */
@@ -154,6 +170,7 @@ static bool work_once(ff_loader *loader, int index) {
 
 void ff_ring_thread(void *context, int index) {
     ff_loader *loader = context;
+    loader->usage[index] = ff_usage_now();
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop)
         if (loader->seeking || !work_once(loader, index))
@@ -162,6 +179,7 @@ void ff_ring_thread(void *context, int index) {
 }
 
 void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
+    loader->usage[0] = ff_usage_now();
     if (!loader->open) {
         ff_ring_slot *slot = free_slot(loader);
         if (!slot || !may_open(loader)) return;
@@ -170,7 +188,7 @@ void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
     }
     ff_ring_slot *slot;
     uint32_t run;
-    while ((slot = take_run(loader, &run)) != NULL) {
+    while ((slot = take_run(loader, 0, &run)) != NULL) {
         fill_run(loader, 0, slot, run);
         if (ff_now_ns() > end_ns) return;
     }

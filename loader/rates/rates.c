@@ -80,7 +80,7 @@ static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *bat
 static void work(void *context, size_t index) {
     bench *job = context;
     worker *self = &job->worker[index];
-    const uint64_t pages = ff_pages_awaited(), bytes = ff_bytes_read();
+    const ff_usage before = ff_usage_now();
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
         if (job->repeats) number = index % job->settings.sequence.epoch_batches;
@@ -93,8 +93,9 @@ static void work(void *context, size_t index) {
                                      self->params, 0, batch.count, &failed_row, &self->error);
         atomic_fetch_add(&job->samples, done);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
-    atomic_fetch_add(&job->pages, ff_pages_awaited() - pages);
-    atomic_fetch_add(&job->bytes, ff_bytes_read() - bytes);
+    const ff_usage after = ff_usage_now();
+    atomic_fetch_add(&job->pages, after.pages_awaited - before.pages_awaited);
+    atomic_fetch_add(&job->bytes, after.bytes_read - before.bytes_read);
 }
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {

@@ -62,7 +62,7 @@ typedef struct way {
     ff_layout layout;
 } way;
 
-#define WAYS_MOST 3
+#define WAYS_MOST 5
 
 static ff_loader_options crop_flip(int threads, const way *w) {
     ff_loader_options options = ff_loader_defaults();
@@ -202,7 +202,9 @@ int main(int count, char **argument) {
                               {"f16 to f32 chw", FF_F32, FF_CHW}};
     static const way u8[] = {{"u8 to f32 chw", FF_F32, FF_CHW},
                              {"u8 to f32 nhwc", FF_F32, FF_HWC},
-                             {"u8 to f16 chw", FF_F16, FF_CHW}};
+                             {"u8 to f16 chw", FF_F16, FF_CHW},
+                             {"u8 to u8 chw", FF_U8, FF_CHW},
+                             {"u8 to u8 nhwc", FF_U8, FF_HWC}};
     measure(set, threads, rounds, f16, sizeof f16 / sizeof *f16);
     set.dtype = FF_U8;
     measure(set, threads, rounds, u8, sizeof u8 / sizeof *u8);

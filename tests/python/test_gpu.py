@@ -165,7 +165,8 @@ done()
 tap.ok(same([flat(batch) for batch in found], wanted), "other samples in the second epoch")
 
 # Values of u8 that are changed, and samples of several sizes.
-for path, words in ((U8, dict(views=4, augment="crop=2,flip,grayscale=0.3,solarize=128:0.3,jitter=0.3")), (SIZES, dict(views={"a": (2, "rrc=6,flip"), "b": (2, "rrc=4:0.1-0.3,grayscale=0.5")}))):
+for path, words in ((U8, dict(views=4, augment="crop=2,flip,grayscale=0.3,solarize=128:0.3,jitter=0.3")), (U8, dict(dtype="u8", augment="crop=2,flip,trivialaugment,equalize=0.5")),
+                    (SIZES, dict(dtype="u8", views={"a": (2, "rrc=6,flip,augmix"), "b": (1, "rrc=7,invert=0.5")}, last_batch="pad")), (SIZES, dict(views={"a": (2, "rrc=6,flip"), "b": (2, "rrc=4:0.1-0.3,grayscale=0.5")}))):
     for placement in ("resident", "stream", "host"):
         found, wanted = list(on_gpu(path, 16, placement=placement, **words)), on_cpu(path, 16, **words)
         done()

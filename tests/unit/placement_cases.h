@@ -328,7 +328,10 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
         "rrc=10,vflip,trivialaugment=bilinear,solarize=90,cutout=3",
         "jitter=0.4,grayscale=0.5,autoaugment",
         "crop=2,flip,augmix=9:2,equalize",
+        "crop=2,vflip,trivialaugment,sharpness=2",
+        "rrc=12,flip,augmix=5,solarize=90",
     };
+    enum { WIDE = sizeof wide_augments / sizeof *wide_augments };
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};
     static const char *const labels[] = {"label", "vector", "tags"};
@@ -374,14 +377,16 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     if (set->labels == LABELS_ALL) options->label = labels, options->label_count = 3;
     bool host = c.placement == FF_PLACEMENT_HOST && roll(&d, 2);
     const char *augment = host ? host_augments[roll(&d, 4)] : augments[roll(&d, 6)];
-    if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 9)];
+    if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, WIDE)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
     if (strstr(augment, "jitter")) set->channels = 3, set->no_statistics = trial % 4 == 0;
-    /* Values that only move stay u8. */
-    const bool moves = !strpbrk(augment, "xju") && !strstr(augment, "erase");
-    if (wide && set->dtype == FF_U8 && moves && trial / 3 % 2) options->dtype = FF_U8;
     assert_ok(ff_augment_parse(&options->augment, augment, error));
     const bool changes = ff_change_any(&options->augment.change);
+    /* Values that move or are changed may stay u8. */
+    const bool stays = !ff_augment_jitters(&options->augment) &&
+                       !ff_augment_mixes(&options->augment) && !options->augment.cutout &&
+                       !(options->augment.erase > 0);
+    if (wide && set->dtype == FF_U8 && stays && trial / 3 % 2) options->dtype = FF_U8;
     if (changes) set->channels = 3, set->images = true;
     if (wide && !host && roll(&d, 3) == 0) { /* of sizes from half to whole */
         set->variable = true;

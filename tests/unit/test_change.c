@@ -294,8 +294,14 @@ static void same_of_u8_and_floats(void **state) {
     }
 }
 
-/* Rows of a batch in any dtype and order of axes are those of f32 planes, rounded; also of batches
- * that pass the caches by. */
+/* The u8 that a value of f32 was made from. */
+static uint8_t value_of_u8(const ff_metadata *metadata, size_t channel, float value) {
+    const double x = (double)value * metadata->std[channel] + metadata->mean[channel];
+    return (uint8_t)(x * 255 + 0.5);
+}
+
+/* Rows of a batch in any dtype and order of axes are those of f32 planes, rounded, or of u8 if
+ * nothing is resampled, mixed or cut out; also of batches that pass the caches by. */
 static void compare_batches(const char *words, uint32_t channels, uint32_t width, uint32_t batch) {
     set_spec set = plain_set(batch);
     set.dtype = FF_U8, set.channels = channels, set.height = 165, set.width = width;
@@ -303,13 +309,16 @@ static void compare_batches(const char *words, uint32_t channels, uint32_t width
     const size_t pixels = 160ul * (width - 3), values = channels * pixels;
     float *plane = NULL, *row = malloc(values * sizeof *row);
     uint8_t *wanted = malloc(values * sizeof(float));
-    for (int k = 0; k < 6; k++) {
+    const ff_augment_spec spec = parse(words);
+    const bool bytes = !ff_augment_resamples(&spec) && !ff_augment_mixes(&spec) && !spec.cutout;
+    for (int k = 0; k < 8; k++) {
         ff_loader_options options = ff_loader_defaults();
         ff_loader *loader;
         ff_slot *slot;
-        options.dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[k % 3];
-        options.layout = k < 3 ? FF_CHW : FF_HWC;
-        options.augment = parse(words);
+        options.dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16, FF_U8}[k % 4];
+        options.layout = k < 4 ? FF_CHW : FF_HWC;
+        options.augment = spec;
+        if (options.dtype == FF_U8 && !bytes) continue;
         options.batch = batch, options.threads = k % 2;
         options.height = 160, options.width = width - 3;
         assert_ok(ff_loader_create(&loader, dataset, &options, error));
@@ -320,8 +329,11 @@ static void compare_batches(const char *words, uint32_t channels, uint32_t width
         }
         for (uint32_t i = 0; i < batch; i++) {
             for (size_t at = 0; at < values; at++)
-                row[at] = plane[i * values + (k < 3 ? at : at % channels * pixels + at / channels)];
-            ff_convert(wanted, options.dtype, row, FF_F32, values);
+                row[at] = plane[i * values + (k < 4 ? at : at % channels * pixels + at / channels)];
+            if (options.dtype != FF_U8) ff_convert(wanted, options.dtype, row, FF_F32, values);
+            for (size_t at = 0; options.dtype == FF_U8 && at < values; at++)
+                wanted[at] = value_of_u8(ff_dataset_metadata(dataset),
+                                         k < 4 ? at / pixels : at % channels, row[at]);
             assert_memory_equal((const uint8_t *)slot->data + i * slot->row_bytes, wanted,
                                 values * ff_dtype_bytes(options.dtype));
         }
@@ -343,6 +355,9 @@ static void batches(void **state) {
     compare_batches("crop=0,flip,randaugment=2:9,cutmix", 3, 40, 6);
     compare_batches("rrc=160,augmix", 3, 163, 4);
     compare_batches("crop=0,flip,solarize=100:0.5", 3, 67, 7);
+    compare_batches("crop=2,flip,trivialaugment,equalize=0.5,sharpness=2", 3, 163, 36);
+    compare_batches("crop=0,vflip,augmix,grayscale,blur=5", 3, 50, 5);
+    compare_batches("affine=20,autoaugment,posterize=3,autocontrast=0.5", 1, 44, 3);
 }
 
 static void refuses(const char *words, ff_dtype from, ff_dtype to, uint32_t channels, bool images,
@@ -364,7 +379,13 @@ static void refuses(const char *words, ff_dtype from, ff_dtype to, uint32_t chan
 
 static void refusals(void **state) {
     (void)state;
-    refuses("invert", FF_U8, FF_U8, 3, true, "f32, f16 or bf16, not u8 as stored");
+    refuses("invert,jitter=0.4", FF_U8, FF_U8, 3, true,
+            "jitter, mixup and cutmix need batches of f32");
+    refuses("invert,cutmix", FF_U8, FF_U8, 3, true, "f32, f16 or bf16, not u8 as stored");
+    refuses("invert,cutout=3", FF_U8, FF_U8, 3, true,
+            "cutout or random erasing needs batches of f32");
+    refuses("invert", FF_U16, FF_U16, 3, false, "not u16");
+    refuses("invert", FF_F16, FF_U8, 3, true, "batches of u8 cannot be made from samples of f16");
     refuses("invert", FF_U8, FF_F32, 4, true, "1 or 3 channels, not 4");
     refuses("invert", FF_U16, FF_F32, 3, false, "not u16");
     refuses("invert", FF_F16, FF_F32, 3, false, "pack them with --dtype u8");

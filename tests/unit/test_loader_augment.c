@@ -75,7 +75,7 @@ static bool makes(ff_dtype from, ff_dtype to) {
 
 static void fast_equals_plain(void **state) {
     (void)state;
-    unsigned narrow = 0, wide = 0;
+    unsigned narrow = 0, wide = 0, bytes = 0;
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
         for (ff_dtype to = FF_U8; to <= FF_F32; to++) {
             if (!makes(from, to)) continue;
@@ -91,12 +91,14 @@ static void fast_equals_plain(void **state) {
                 if (fast) compare(&c, fast, "avx2"), narrow++;
                 fast = ff_augment_avx512(&c.host);
                 if (fast) compare(&c, fast, "avx512"), wide++;
+                fast = ff_augment_bytes_avx512(&c.host);
+                if (fast) compare(&c, fast, "vbmi"), bytes++;
                 compare(&c, c.host.apply, "apply");
                 augment_case_free(&c);
             }
         }
     }
-    print_message("# %u cases by AVX2, %u by AVX-512\n", narrow, wide);
+    print_message("# %u cases by AVX2, %u by AVX-512, %u by its VBMI\n", narrow, wide, bytes);
 }
 
 /* f16 CHW: pad, crop and flip done one after the other on whole images. */

@@ -51,7 +51,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                  the bits of a loader without views; views exclude mixup and cutmix, and are at most 64
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
     dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets;
-                 u8 is resampled (rrc, resize) as torchvision's v2 resamples tensors of uint8
+                 u8 is resampled (rrc, resize) and changed (randaugment, blur, ...) as torchvision's v2 does tensors of uint8
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
     order        "random" (default), "block" (for sets larger than memory; block, group: samples per block, blocks per group),
                  "sequential"; shuffle=True is "random", shuffle=False "sequential"

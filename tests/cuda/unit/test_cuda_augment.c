@@ -152,7 +152,7 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     const uint32_t half = height < width ? height : width;
     c->spec.change.value[FF_CHANCE_BLUR] = 1 + 2 * roll(&luck, half < 12 ? half : 12);
     c->spec.change.sigma[0] = 0.1, c->spec.change.sigma[1] = 4;
-    const bool bytes = c->metadata.dtype == FF_U8 && !jitters && !changes && roll(&luck, 2);
+    const bool bytes = c->metadata.dtype == FF_U8 && !jitters && roll(&luck, 2);
     if (bytes) c->spec.mixup = c->spec.cutmix = c->spec.cutout = 0;
     assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec,
                                    bytes ? FF_U8 : to[roll(&luck, 3)], FF_HWC, height, width,
@@ -321,7 +321,8 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         .mean = sent(mean, sizeof mean),
         .std = sent(std, sizeof std),
         .changed = finish->changes,
-        .level = finish->direct && ff_augment_resamples(&c->spec) ? 1 : 255,
+        .level =
+            c->host.to == FF_U8 || (finish->direct && ff_augment_resamples(&c->spec)) ? 1 : 255,
         .change = c->spec.change,
         .shown = finish->changes ? sent(finish->shown, channels * 256 * sizeof(float)) : NULL,
         .images = poisoned(FF_U8, ff_change_images(&c->spec.change) * c->rows * values)->device,

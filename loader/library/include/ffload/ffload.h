@@ -121,8 +121,9 @@ FFLOAD_API const char *ffload_version(void);
  *               of its own, the first as without this option, and the sample is read once. At most
  *               64 views, without mixup and cutmix. Default: one view, images
  *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets. u8 is
- *               cropped, flipped and resampled as torchvision's v2 does tensors of u8, on the host
- *               and on a GPU; u16 is not resampled, and on the host only
+ *               cropped, flipped, resampled and changed (affine to sharpness) as torchvision's v2
+ *               does tensors of u8, on the host and on a GPU; u16 is not resampled or changed, and
+ *               on the host only
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
  *               H, W] in both
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
