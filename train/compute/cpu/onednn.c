@@ -107,8 +107,11 @@ static void fill(ff_compute_ops *table, ff_dtype dtype) {
     table->conv_import = ff_onednn_conv_import;
     table->conv_export = ff_onednn_conv_export;
     table->conv_forward = ff_onednn_conv_forward;
+    table->conv_forward_fused = ff_onednn_conv_forward_fused;
     table->conv_backward_data = ff_onednn_conv_backward_data;
     table->conv_backward_weights = ff_onednn_conv_backward_weights;
+    table->fold_norm = ff_fused_fold_norm;
+    table->fold_backward = ff_onednn_conv_fold_backward;
     table->linear_forward = linear_forward;
     table->linear_backward = linear_backward;
     table->update_create = update_create;
@@ -157,6 +160,7 @@ static ff_status open_onednn(ff_compute **compute, const ff_compute_options *opt
         free(self);
         return status;
     }
+    self->base.fusions |= FF_FUSE_NORM_DEPTHWISE;
     self->block = has_avx512() ? 16 : 8;
     self->type = self->base.dtype == FF_BF16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_version_t *version = dnnl_version();

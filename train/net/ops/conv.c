@@ -1,5 +1,5 @@
-/* A convolution. It may compute the sums for the norm after it, and the norm and ReLU before it may
- * be folded into it. */
+/* A convolution. It may compute the sums for the norm after it, and the norm and ReLU or ReLU6
+ * before it may be folded into it. */
 #include "train/net/ops/ops.h"
 
 #include <math.h>
@@ -165,9 +165,14 @@ static void conv_describe(const ff_plan *plan, const ff_op *op, bool forward,
                           char text[FF_OP_NAME]) {
     const ff_conv_shape *s = &op->conv.planned->shape;
     const bool bias = plan->graph->layers[op->layer].bias;
-    const char *also = op->conv.folds && forward ? ", norm and ReLU before it"
-                       : op->conv.folds          ? ", with the norm before it"
-                       : !forward && s->frozen   ? ", the bias alone"
+    const ff_op *folds = op->conv.folds;
+    char before[40] = "";
+    if (folds)
+        snprintf(before, sizeof before, ", norm and %s before it",
+                 ff_activation_called(folds->norm.activation).text);
+    const char *also = folds && forward        ? before
+                       : folds                 ? ", with the norm before it"
+                       : !forward && s->frozen ? ", the bias alone"
                        : bias && !op->conv.planned->adds_bias && forward ? ", bias apart"
                        : bias                                            ? ", bias"
                                                                          : "";
