@@ -83,6 +83,11 @@ typedef struct ff_conv {
     bool adds_bias;       /* its own kernel adds the bias, without a second kernel */
     bool folded;          /* conv_forward_fused and fold_backward are its only passes */
     bool depthwise;       /* computed by special kernels, not as a matrix product */
+    /* What conv_forward computes from the weights and conv_backward_data reads again, if the caller
+     * sets `kept` to kept_bytes of device memory before the forward pass, and the weights do not
+     * change between the two. NULL = each computes it. */
+    size_t kept_bytes;
+    void *kept;
 } ff_conv;
 
 /* A batch norm with ReLU (or ReLU6) folded into the convolution after it: the convolution takes the

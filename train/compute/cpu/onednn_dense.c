@@ -69,6 +69,7 @@ ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv *
         (size_t)l.in_blocks * l.out_blocks * shape->kernel * shape->kernel * l.lanes * l.lanes;
     /* T, or its gradient, which is f32; and the bias of each column */
     conv->base.scratch_bytes = (l.rows * l.columns + l.columns) * sizeof(float);
+    if (shape->input_gradient) conv->base.kept_bytes = l.rows * l.columns * l.bytes;
     *out = &conv->base;
     return FF_OK;
 }
@@ -181,7 +182,8 @@ static dnnl_status_t forward(ff_conv *conv, const void *x, const void *w, const 
                                 .k = (dnnl_dim_t)l.rows,
                                 .scale = 1,
                                 .biased = bias != NULL};
-    float *t = scratch, *biases = t + l.rows * l.columns;
+    float *biases = (float *)scratch + l.rows * l.columns;
+    void *t = conv->kept ? conv->kept : scratch;
     build(&conv->shape, &l, self->base.threads, w, t);
     for (size_t c = 0; bias && c < l.columns; c++) {
         const size_t block = c / ((size_t)l.out_pixels * l.lanes);
@@ -191,7 +193,7 @@ static dnnl_status_t forward(ff_conv *conv, const void *x, const void *w, const 
 }
 
 static dnnl_status_t backward_data(ff_conv *conv, const void *dy, const void *w, void *dx,
-                                   void *t) {
+                                   void *scratch) {
     ff_onednn *self = ((const ff_onednn_conv *)conv)->self;
     const layout l = layout_of(conv);
     const ff_product product = {.m = (dnnl_dim_t)l.batch,
@@ -199,7 +201,8 @@ static dnnl_status_t backward_data(ff_conv *conv, const void *dy, const void *w,
                                 .k = (dnnl_dim_t)l.columns,
                                 .scale = 1,
                                 .b_turned = true};
-    build(&conv->shape, &l, self->base.threads, w, t);
+    const void *t = conv->kept ? conv->kept : scratch;
+    if (!conv->kept) build(&conv->shape, &l, self->base.threads, w, scratch);
     return ff_product_run(self, &product, dy, t, NULL, dx);
 }
 

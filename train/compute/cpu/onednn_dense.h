@@ -4,8 +4,9 @@
  * There a convolution is a linear map from all values of a sample to all values of the output, with
  * the matrix
  *   T[(i, q), (o, p)] = w[o, i, q - p * stride + pad]   (pixels p of the output, q of the input)
- * in the layout of the activations. Each call builds T from the weights; taps that reach no pixel
- * are neither read nor written. */
+ * in the layout of the activations. The forward pass builds T from the weights, and the gradient of
+ * the input reads the same T, if it was kept (ff_conv.kept); taps that reach no pixel are neither
+ * read nor written. */
 #ifndef FF_TRAIN_CPU_ONEDNN_DENSE_H
 #define FF_TRAIN_CPU_ONEDNN_DENSE_H
 
