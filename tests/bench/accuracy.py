@@ -3,7 +3,9 @@
   with a new head, by both programs, SEEDS (5) times: the accuracies.
   timm seconds from a folder of JPEGs to TARGET (0.6) of the test set, a ResNet-18 of IMAGES (20000), by fftrain and by a script
   with timm, until the first evaluation after an epoch that reaches it.
-usage: accuracy.py [finetune] [timm]. Environment: BUILD, FF_SHARED_DATA (default ../shared/data next to the repository)."""
+  precision fftrain in bf16 compared with itself in f32 on the CPU, with PRECISION_SEEDS (3) seeds, on PRECISION_IMAGES (10000): the
+  losses of the last 50 of 300 steps of smallnet, and the accuracy of a ResNet-18 after 10 epochs. Not run without its name.
+usage: accuracy.py [finetune] [timm] [precision]. Environment: BUILD, FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import json
 import os
 import shutil
@@ -44,18 +46,23 @@ def pack(source, name):
     call(f"{BUILD}/ffpack", source, "-o", name, "--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD)))
 
 
-def ours(*options):
-    """The evaluations of a run: (seconds since its start, accuracy)."""
+def epochs_of(*options):
+    """The epochs of a run: (seconds since its start, the event)."""
     began, found = time.perf_counter(), []
     run = subprocess.Popen([str(word) for word in (f"{BUILD}/fftrain", *options, "--threads", os.cpu_count(), "--log-json", "/dev/stderr")],
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in run.stderr:
         event = json.loads(line) if line.startswith("{") else {}
         if event.get("event") == "epoch" and "val_accuracy" in event:
-            found.append((time.perf_counter() - began, event["val_accuracy"]))
+            found.append((time.perf_counter() - began, event))
     if run.wait():
         sys.exit(f"fftrain {options} failed")
     return found
+
+
+def ours(*options):
+    """The evaluations of a run: (seconds since its start, accuracy)."""
+    return [(seconds, event["val_accuracy"]) for seconds, event in epochs_of(*options)]
 
 
 def resnet18(classes):
@@ -216,6 +223,30 @@ def timm(classes):
     print("\n%.2f times as fast to the end of training." % (there[-1][0] / here[-1][0]), flush=True)
 
 
+def paired(what, values):
+    """A line of the table: each precision's mean over the seeds, and the mean and deviation of the differences of a seed."""
+    apart = [bf16 - f32 for f32, bf16 in zip(values["f32"], values["bf16"])]
+    print("| %s | %.4f | %.4f | %+.4f | %.4f | %s |" % (what, statistics.mean(values["f32"]), statistics.mean(values["bf16"]), statistics.mean(apart),
+                                                     statistics.stdev(apart), ", ".join("%+.4f" % one for one in apart)), flush=True)
+
+
+def precision(classes):
+    seeds = int(os.environ.get("PRECISION_SEEDS", 3))
+    for split in ("train", "test"):
+        link_classes("some", split, classes, int(os.environ.get("PRECISION_IMAGES", 10000)) // 10)
+    pack("some", "some-packed")
+    common = ("--data", "some-packed", "--device", "cpu", "--augment", "crop=4,flip", "--optimizer", "sgd", "--momentum", 0.9,
+              "--weight-decay", 5e-4, "--warmup", 0, "--label-smoothing", 0, "--out", "none")
+    short = ("--model", "smallnet", "--batch", 32, "--samples-per-epoch", 50 * 32, "--epochs", 6, "--lr", 0.02, "--schedule", "constant")
+    whole = ("--model", "resnet18", "--batch", 128, "--stem", "imagenet", "--epochs", 10, "--lr", 0.05, "--schedule", "cosine")
+    print("| | f32 | bf16 | bf16 - f32, mean | deviation | seeds |\n|---|---|---|---|---|---|")
+    for words, wanted in ((short, {"smallnet, training loss of steps 251 to 300": "train_loss", "smallnet, test loss after 300 steps": "val_loss"}),
+                          (whole, {"ResNet-18, test accuracy": "val_accuracy", "ResNet-18, test loss": "val_loss"})):
+        last = {kind: [epochs_of(*common, *words, "--precision", kind, "--seed", seed)[-1][1] for seed in range(seeds)] for kind in ("f32", "bf16")}
+        for what, key in wanted.items():
+            paired(what, {kind: [event[key] for event in events] for kind, events in last.items()})
+
+
 def main():
     asked = sys.argv[1:] or ["finetune", "timm"]
     place = tempfile.mkdtemp(prefix="ffbench", dir=os.environ.get("BENCH_DIR"))
@@ -224,7 +255,7 @@ def main():
     call("tar", "xf", IMAGES, "-C", "images")
     classes = sorted(os.listdir("images/train"))
     for name in asked:
-        {"finetune": finetune, "timm": timm}[name](classes)
+        {"finetune": finetune, "timm": timm, "precision": precision}[name](classes)
     os.chdir("/")
     shutil.rmtree(place)
 

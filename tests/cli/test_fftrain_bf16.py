@@ -113,6 +113,12 @@ if HERE:
     tap.ok(done.returncode == 0 and "precision  " not in done.stdout and same("resumed", "whole") and
            all(one["precision"] == "bf16" for one in starts("resumed")), "a resumed run keeps its precision, and measures nothing",
            done.stdout + done.stderr)
+    if tap.LONG:  # the stem for large images, which the file has, is several times as fast
+        deep = [*NETS["resnet18"], "--data", "large", "--epochs", 1]
+        done = [train("file", *deep, "--stem", "imagenet"), train("own", *deep, "--precision", "auto"),
+                train("auto", *deep, "--precision", "auto", "--weights", "file")]
+        times = [float(re.search(r"takes ([\d.e+]+) ms", starts(run)[0]["precision_reason"])[1]) for run in ("own", "auto")] if not fails(*done) else []
+        tap.ok(times and times[1] < times[0] / 2, "auto measures the net that the file of --weights has", [times, fails(*done)])
     done = train("auto", *SMALL, "--precision", "auto", "--ranks", 2)
     tap.ok(done.returncode == 0 and starts("auto")[0]["precision"] in ("f32", "bf16"), "two ranks choose the same", done.stderr)
 if ONEDNN:

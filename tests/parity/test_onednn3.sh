@@ -9,7 +9,7 @@ python=${PYTHON:-/usr/bin/python3}
 "$scratch/v/bin/pip" -q install onednn-devel-cpu-gomp==2023.2.0 >/dev/null 2>&1 ||
     skip_all "oneDNN 3.x" "onednn-devel-cpu-gomp cannot be installed from PyPI"
 build=$BUILD/onednn3
-tests="train_ops train_model train_graph train_optim"
+tests="train_ops train_model train_graph train_optim train_depthwise train_bf16_products train_bf16_step"
 # Only these files include oneDNN's headers: the other objects are the build's.
 make -s BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" "$build/config.mk" >"$scratch/log" 2>&1
 if grep -q "^HAVE_DNNL := 1" "$BUILD/config.mk"; then

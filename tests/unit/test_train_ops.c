@@ -50,10 +50,16 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
     ops->conv_import(conv, w, held);
     ops->conv_export(conv, held, results.dw);
     assert_memory_equal(results.dw, w, weights * sizeof *w);
+    /* of what the forward pass keeps, nothing is in the scratch, or computed again from the weights
+     */
+    conv->kept = conv->kept_bytes ? floats(conv->kept_bytes / sizeof(float)) : NULL;
     ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y, scratch);
     ops->conv_backward_weights(compute, conv, laid_x, laid_dy, k->frozen ? NULL : held_dw,
                                k->bias ? laid_db : NULL, scratch);
+    memset(scratch, 0xff, conv->scratch_bytes);
+    if (conv->kept) memset(held, 0xff, conv->weight_count * sizeof *held);
     if (!k->images) ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch);
+    free(conv->kept);
     assert_ok(ff_compute_check(compute, error));
     ops->conv_export(conv, held_dw, results.dw);
     memcpy(results.db, laid_db, (size_t)k->o * sizeof *laid_db);

@@ -83,11 +83,16 @@ typedef struct ff_conv {
     bool adds_bias;       /* its own kernel adds the bias, without a second kernel */
     bool folded;          /* conv_forward_fused and fold_backward are its only passes */
     bool depthwise;       /* computed by special kernels, not as a matrix product */
+    /* What conv_forward computes from the weights and conv_backward_data reads again, if the caller
+     * sets `kept` to kept_bytes of device memory before the forward pass, and the weights do not
+     * change between the two. NULL = each computes it. */
+    size_t kept_bytes;
+    void *kept;
 } ff_conv;
 
-/* A batch norm with ReLU folded into the convolution after it: the convolution takes the norm's x
- * and applies max(scale * x + shift, 0) while reading, forward and backward. The tensor between the
- * two is never written. scale = gamma * inv_std, shift = beta - mean * scale. */
+/* A batch norm with ReLU (or ReLU6) folded into the convolution after it: the convolution takes the
+ * norm's x and applies max(scale * x + shift, 0) while reading, forward and backward. The tensor
+ * between the two is never written. scale = gamma * inv_std, shift = beta - mean * scale. */
 typedef struct ff_fold {
     ff_norm norm;          /* no residual; y is not written */
     void *scale, *shift;   /* [padded channels] of the compute's dtype */
@@ -171,6 +176,8 @@ typedef enum ff_fusion {
     FF_FUSE_BIAS_ACTIVATION = 16,
     /* A norm that is only added to another norm is applied by that norm: ff_norm.residual_norm. */
     FF_FUSE_NORM_ADD = 32,
+    /* The same as FF_FUSE_NORM_CONV for the norm and ReLU6 before a depthwise convolution. */
+    FF_FUSE_NORM_DEPTHWISE = 64,
 } ff_fusion;
 
 typedef struct ff_compute_ops {
@@ -223,10 +230,11 @@ typedef struct ff_compute_ops {
     void (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const void *x, const void *dy,
                                   void *dw, float *dbias, void *scratch);
 
-    /* Required with FF_FUSE_NORM_CONV, for `folded` convolutions, without a bias. fold_norm:
-     * norm_train (norm_evaluate) without y, then scale and shift; scratch: norm_scratch.
-     * fold_backward: dw, the gradient g of x after the ReLU's mask, dgamma, dbeta and factors.
-     * fold_finish: the norm's dx from g; dx may be g. */
+    /* Required with FF_FUSE_NORM_CONV and FF_FUSE_NORM_DEPTHWISE, for `folded` convolutions,
+     * without a bias. fold_norm: norm_train (norm_evaluate) without y, then what the convolution
+     * reads: scale and shift, or mean and inv_std; scratch: norm_scratch. fold_backward: dw, the
+     * gradient g of x after the ReLU's mask, dgamma, dbeta and factors. fold_finish: the norm's dx
+     * from g; dx may be g. NULL = fold_backward has written dx in place of g. */
     void (*fold_norm)(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
     void (*fold_backward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
                           const void *dy, void *g, void *dw, void *scratch);

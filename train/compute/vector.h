@@ -3,7 +3,9 @@
  * Kernels are written once, in a header that is included once per block of channels and instruction
  * set. 16 lanes are one AVX-512 register, 8 lanes an AVX2 register; these are the blocks that
  * oneDNN uses on these processors. The baseline is for all other processors. All variants do the
- * same operations in the same order, so results have the same bits (built with -ffp-contract=off).
+ * same operations in the same order, so results have the same bits (built with -ffp-contract=off),
+ * except those of depthwise convolutions, whose products and sums are rounded once in AVX2 and
+ * AVX-512.
  *
  * target_clones is only for plain loops (FF_VECTOR_CLONES): GCC splits vector types for the default
  * instruction set before it clones. Clones are by feature ("avx2"), not by processor name: GCC
@@ -19,7 +21,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
 #define FF_VECTOR_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#define FF_AVX2          __attribute__((target("avx2")))
+#define FF_AVX2          __attribute__((target("avx2,fma")))
 #define FF_AVX512        __attribute__((target("avx512f")))
 #define FF_HAS_TARGETS   1
 #else
@@ -30,7 +32,8 @@
 /* Whether kernels of the instruction set that fits the block can run here. */
 static inline bool ff_has_vectors(int block) {
 #if FF_HAS_TARGETS
-    return block == 16 ? __builtin_cpu_supports("avx512f") : __builtin_cpu_supports("avx2");
+    if (block == 16) return __builtin_cpu_supports("avx512f");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     (void)block;
     return false;

@@ -104,6 +104,7 @@ static void see_output(ff_probe *probe, int number) {
 static void see_gradient(ff_probe *probe, int number) {
     const ff_op *op = &probe->plan->ops[number];
     char name[FF_PROBE_NAME];
+    if (op->unwritten && !probe->plan->compute->ops->fold_finish) return;
     ff_op_layers(probe->plan, op, false, name, sizeof name);
     if (op->dy2 != FF_BUFFER_NONE)
         probe->more[probe->more_count++] = ff_plan_at(probe->plan, op->dy2);

@@ -33,7 +33,7 @@ typedef struct ff_conv_op {
     ff_conv *planned;
     bool bias_apart; /* the activation after it computes the bias's gradient */
     ff_op *counts_for, *folds;
-    ff_buffer_id sums;
+    ff_buffer_id sums, kept; /* kept: ff_conv.kept */
 } ff_conv_op;
 
 typedef struct ff_conv_pool_op {

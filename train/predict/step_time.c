@@ -55,7 +55,7 @@ ff_status ff_step_time(const ff_trainer_options *options, int64_t batch, double 
     own.epochs = 1;
     own.warmup_epochs = 0;
     own.last_batch = FF_LAST_BATCH_DROP;
-    own.weights = NULL;
+    if (options->first_step) own.weights = NULL; /* the recipe has what they decided */
     own.tuning = NULL;
     own.checkpoints = own.measures_disk = own.scale_lr = own.reproducible = false;
     own.parts = 0;

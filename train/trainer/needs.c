@@ -47,9 +47,11 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     const ff_absent_bytes most = ff_device_absent_most(device);
     needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes +
                          ahead_bytes(trainer->train_feed) + ahead_bytes(trainer->val_feed);
-    if (trainer->options->checkpoints)
-        needs->host_bytes +=
-            ff_capture_bytes(trainer->model) + ff_model_largest_bytes(trainer->model);
+    if (trainer->options->checkpoints) {
+        needs->host_bytes += ff_capture_bytes(trainer->model);
+        /* a GPU's parameters are converted through a buffer, a CPU's in place */
+        if (trainer->device) needs->host_bytes += ff_model_largest_bytes(trainer->model);
+    }
     if (trainer->counted) {
         needs->host_bytes += most.device;
         return FF_OK;

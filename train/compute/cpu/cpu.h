@@ -2,9 +2,9 @@
  *
  * cpu.c lists the tables of this build and opens one by name. reference.c has plain loops, which
  * are the reference of every other table and kernel. onednn.c takes convolutions and products from
- * oneDNN (2.x or 3.x: onednn_version.h) and the rest from kernels over blocked activations:
- * fused_norm.c, fused_pool.c, fused_depthwise.c, gelu.h. update.c applies an optimizer to a span of
- * parameters.
+ * oneDNN (2.x or 3.x: onednn_version.h; onednn_conv.c chooses how each convolution is computed) and
+ * the rest from kernels over blocked activations: fused_norm.c, fused_pool.c, fused_depthwise.c,
+ * gelu.h. update.c applies an optimizer to a span of parameters.
  *
  * Loops over activations are in .inc files, which element_variants.inc includes once for each dtype
  * of activations: f32 and bf16. Every element is computed in f32 and rounded once. Gradients of

@@ -22,8 +22,12 @@ static inline int ff_kernel_row(ff_dtype dtype, int block) {
     return (dtype == FF_BF16 ? 4 : 0) + (block == 16 ? 2 : 0) + ff_has_vectors(block);
 }
 
+/* norm_train without y if norm->y is NULL. */
 size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape);
 void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
+/* Writes mean and inv_std, of the running statistics in evaluation; not the fold's scale and shift.
+ */
+void ff_fused_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
 void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
 void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
@@ -40,11 +44,5 @@ void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *
  * at x. The kernels of a norm with scale 1 and shift -0, which change no value. */
 void ff_fused_narrow(ff_activation activation, bool backward, size_t count, const uint16_t *x,
                      const uint16_t *more, uint16_t *y);
-
-/* The gradient of the input of a convolution with a group for each channel; w is held as
- * [block][kernel][kernel][lane] (Goihw16g). */
-bool ff_fused_depthwise_fits(const ff_conv_shape *shape);
-void ff_fused_depthwise_backward_data(ff_compute *compute, const ff_conv_shape *shape,
-                                      const float *dy, const float *w, float *dx);
 
 #endif

@@ -1,8 +1,8 @@
 /* Batch norm + add + activation over blocked activations: two passes over memory forward and two
  * backward, each thread on its own planes. The second pass runs in reverse order, because the
  * planes last read are still in cache. Formulas: compute.h. */
+#include "train/compute/cpu/fused_norm.h"
 #include "train/compute/cpu/cpu.h"
-#include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
 #include "train/compute/cpu/narrow.h"
 #include "train/compute/vector.h"
@@ -49,13 +49,8 @@ size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) 
     return channels * (4 * (size_t)compute->threads + 4);
 }
 
-typedef struct workspace {
-    double *sums; /* [threads][2][channels] */
-    float *scale, *shift, *slope, *base;
-} workspace;
-
-static workspace workspace_of(const ff_compute *compute, size_t channels, float *scratch) {
-    workspace work;
+ff_norm_work ff_norm_work_of(const ff_compute *compute, size_t channels, float *scratch) {
+    ff_norm_work work;
     // cppcheck-suppress invalidPointerCast ; scratch is memory for either, 64-byte aligned
     work.sums = (double *)scratch;
     work.scale = scratch + 4 * channels * (size_t)compute->threads;
@@ -71,8 +66,16 @@ static void combine(const ff_compute *compute, size_t channels, double *sums) {
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
+void ff_norm_set_scale(const ff_norm *norm, const ff_norm_work *work) {
+    const size_t channels = (size_t)ff_tensor_padded_channels(&norm->shape);
+    for (size_t c = 0; c < channels; c++) {
+        work->scale[c] = norm->gamma[c] * norm->inv_std[c];
+        work->shift[c] = norm->beta[c] - norm->mean[c] * work->scale[c];
+    }
+}
+
 static void apply_planes(const ff_compute *compute, const ff_norm *norm, const kernels *k,
-                         const workspace *work, size_t from, size_t to) {
+                         const ff_norm_work *work, size_t from, size_t to) {
     const ff_tensor *t = &norm->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t plane_bytes = pixels * t->block * compute->element_bytes;
@@ -88,7 +91,7 @@ static void apply_planes(const ff_compute *compute, const ff_norm *norm, const k
 /* Computes batch statistics, unless they are held, from the sums of x - shift, and the resulting
  * scale and shift. shift is the first pixel of each channel, so that the variance does not cancel
  * against the square of the mean. */
-static void finish_statistics(ff_compute *compute, const ff_norm *norm, const workspace *work) {
+static void finish_statistics(ff_compute *compute, const ff_norm *norm, const ff_norm_work *work) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const double m = (double)t->n * t->h * t->w;
@@ -104,10 +107,7 @@ static void finish_statistics(ff_compute *compute, const ff_norm *norm, const wo
         ff_norm_take(norm, (int)c, (ff_norm_moments){m, mean, centred});
     }
     if (norm->ranks.count) ff_norm_join(compute, norm);
-    for (size_t c = 0; c < channels; c++) {
-        work->scale[c] = norm->gamma[c] * norm->inv_std[c];
-        work->shift[c] = norm->beta[c] - norm->mean[c] * work->scale[c];
-    }
+    ff_norm_set_scale(norm, work);
 }
 
 void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
@@ -119,7 +119,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
     }
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t planes = blocks * t->n, channels = blocks * t->block;
-    const workspace work = workspace_of(compute, channels, scratch);
+    const ff_norm_work work = ff_norm_work_of(compute, channels, scratch);
     const size_t plane_bytes = pixels * t->block * compute->element_bytes;
     const char *x = norm->x;
     for (size_t b = 0; b < blocks; b++)
@@ -143,8 +143,15 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
             combine(compute, channels, work.sums);
             finish_statistics(compute, norm, &work);
         }
-        apply_planes(compute, norm, k, &work, from, to);
+        if (norm->y) apply_planes(compute, norm, k, &work, from, to);
     }
+}
+
+void ff_fused_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch) {
+    ff_norm norm = fold->norm;
+    if (!training) norm.held = true;
+    norm.y = NULL;
+    ff_fused_norm_train(compute, &norm, scratch);
 }
 
 void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
@@ -155,7 +162,7 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
-    const workspace work = workspace_of(compute, channels, scratch);
+    const ff_norm_work work = ff_norm_work_of(compute, channels, scratch);
     for (size_t c = 0; c < channels; c++) {
         float inv_std = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
         work.scale[c] = norm->gamma[c] * inv_std;
@@ -171,7 +178,7 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
 }
 
 static plane_arguments at_plane(const ff_compute *compute, const ff_norm_backward *norm,
-                                const workspace *work, void *g, double *sums, size_t plane) {
+                                const ff_norm_work *work, void *g, double *sums, size_t plane) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
@@ -196,7 +203,7 @@ static plane_arguments at_plane(const ff_compute *compute, const ff_norm_backwar
     };
 }
 
-static void set_factors(const ff_norm *forward, const workspace *work, size_t c,
+static void set_factors(const ff_norm *forward, const ff_norm_work *work, size_t c,
                         ff_norm_sums sums) {
     const double inv_std = (double)forward->inv_std[c], scale = (double)work->scale[c];
     const double m = forward->held ? INFINITY : sums.m;
@@ -204,11 +211,12 @@ static void set_factors(const ff_norm *forward, const workspace *work, size_t c,
     work->base[c] = (float)(-scale * sums.sum / m);
 }
 
-static void finish_reduction(ff_compute *compute, const ff_norm_backward *norm,
-                             const workspace *work) {
+void ff_norm_finish_backward(ff_compute *compute, const ff_norm_backward *norm,
+                             const ff_norm_work *work) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    combine(compute, channels, work->sums);
     const double m = (double)t->n * t->h * t->w;
     for (size_t c = 0; c < channels; c++) {
         const double dgamma = work->sums[channels + c] * (double)forward->inv_std[c];
@@ -245,11 +253,8 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const size_t planes = (size_t)ff_tensor_blocks(t) * t->n;
-    const workspace work = workspace_of(compute, channels, scratch);
-    for (size_t c = 0; c < channels; c++) {
-        work.scale[c] = forward->gamma[c] * forward->inv_std[c];
-        work.shift[c] = forward->beta[c] - forward->mean[c] * work.scale[c];
-    }
+    const ff_norm_work work = ff_norm_work_of(compute, channels, scratch);
+    ff_norm_set_scale(forward, &work);
     const int mask = mask_of(forward->activation, forward->residual);
     /* The masked sum of gradients is stored if it is needed later, or if computing it again would
      * cost two more reads. */
@@ -269,10 +274,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         }
 #pragma omp barrier
 #pragma omp single
-        {
-            combine(compute, channels, work.sums);
-            finish_reduction(compute, norm, &work);
-        }
+        ff_norm_finish_backward(compute, norm, &work);
         for (size_t plane = to; plane-- > from;) {
             const plane_arguments arguments = at_plane(compute, norm, &work, g, sums, plane);
             k->gradient(&arguments, kept ? MASK_NONE : mask);

@@ -19,14 +19,30 @@ typedef struct ff_onednn {
     size_t product_count, product_capacity;
 } ff_onednn;
 
+/* A way to compute convolutions: their passes as in compute.h, without the compute. */
+typedef struct ff_onednn_way {
+    void (*destroy)(ff_conv *conv);
+    void (*import)(const ff_conv *conv, const float *oihw, float *held);
+    void (*export)(const ff_conv *conv, const float *held, float *oihw);
+    dnnl_status_t (*forward)(ff_conv *conv, const void *x, const void *w, const void *bias, void *y,
+                             void *scratch);
+    dnnl_status_t (*backward_data)(ff_conv *conv, const void *dy, const void *w, void *dx,
+                                   void *scratch);
+    /* dw is not NULL; dbias may be. */
+    dnnl_status_t (*backward_weights)(ff_conv *conv, const void *x, const void *dy, void *dw,
+                                      float *dbias, void *scratch);
+} ff_onednn_way;
+
 /* Every convolution of this table begins with it. */
 typedef struct ff_onednn_conv {
     ff_conv base;
     ff_onednn *self;
-    bool dense;     /* from onednn_dense.c; else from onednn_conv.c */
-    bool patches;   /* the gradient of the weights is onednn_patches.c's */
-    bool depthwise; /* the gradient of the input is fused_depthwise.c's */
+    const ff_onednn_way *way;
 } ff_onednn_conv;
+
+/* FF_NO_MEMORY or FF_FAILED, naming the convolution; what: "plan", "run". */
+ff_status ff_onednn_conv_failed(ff_error *error, const ff_conv_shape *shape, dnnl_status_t status,
+                                const char *what);
 
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **conv, ff_error *error);
@@ -39,6 +55,11 @@ void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *conv, const void
                                   void *dx, void *scratch);
 void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                      const void *dy, void *dw, float *dbias, void *scratch);
+void ff_onednn_conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x,
+                                  const ff_fold *fold, const void *w, void *y, float *sums,
+                                  void *scratch);
+void ff_onednn_conv_fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold,
+                                  const void *w, const void *dy, void *g, void *dw, void *scratch);
 
 #endif
 #endif

@@ -1,23 +1,12 @@
-/* Convolutions by oneDNN.
+/* Convolutions of the oneDNN table: which way computes each.
  *
- * Activations stay in the library's blocked layout between layers. Weights are held in the format
- * of the forward pass, which the gradient of the weights and Winograd share. If a pass needs
- * another format (the direct backward pass of the data), each call reorders the weights into
- * scratch.
+ * Activations stay in the library's blocked layout between layers. Weights are held in the order of
+ * the forward pass, which the gradient of the weights and Winograd share. If a pass needs another
+ * order (the direct backward pass of the data), each call reorders the weights into scratch.
  *
- * For images of 1 to 3 channels oneDNN has kernels that read planes. If a pass lacks such a kernel
- * (the gradient of the weights for 1 channel with AVX2), the images are reordered into blocks
- * first. Known gap: the library has only reference loops for the gradient of the first weights with
- * images of 4 to 15 channels and AVX-512, and for groups of several channels that are not a
- * multiple of the block.
- *
- * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), and for the gradient
- * of the weights of outputs of up to 4 pixels (onednn_patches.c), Winograd F(4x4, 3x3)
- * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
- * direct convolution otherwise, and always in bf16, for which the library has no Winograd; own
- * loops for the gradient of a depthwise convolution's input in f32 (fused_depthwise.c), for which
- * the library's kernel is slow on short rows. A fixed rule makes the choice, without timing, so
- * that a run repeats bit for bit.
+ * Images of up to 4 pixels: one matrix product (onednn_dense.c). 3x3 over each channel alone: own
+ * loops (fused_depthwise.c), also with the norm and ReLU6 before it. Else the library's primitives
+ * (onednn_primitive.c).
  *
  * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
  * the gradient of the bias is f32. */
@@ -26,235 +15,76 @@
 #ifdef FF_HAVE_DNNL
 
 #include "format/base/memory.h"
-#include "train/compute/cpu/fused.h"
+#include "train/compute/cpu/fused_depthwise.h"
 #include "train/compute/cpu/onednn_dense.h"
-#include "train/compute/cpu/onednn_order.h"
-#include "train/compute/cpu/onednn_patches.h"
-#include "train/compute/cpu/onednn_version.h"
+#include "train/compute/cpu/onednn_primitive.h"
 
-#include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* One pass of a convolution; memories point to the caller's arrays during a call. */
-typedef struct pass {
-    dnnl_primitive_t primitive;
-    dnnl_memory_t source, weights, bias, destination, scratchpad;
-    /* held -> the pass's order of weights (backward weights: the other way); NULL = the same */
-    dnnl_primitive_t reorder;
-    dnnl_memory_t held;
-    /* images -> the blocked order of the pass, for inputs that no kernel reads directly */
-    dnnl_primitive_t source_reorder;
-    dnnl_memory_t images;
-    size_t weights_offset, source_offset; /* in scratch, after the scratchpad */
-    size_t scratch_bytes;
-} pass;
+/* ---- depthwise ---- */
 
-typedef struct conv {
-    ff_onednn_conv common;
-    ff_dnnl_md source, destination, bias, dbias, held;
-    ff_dnnl_order order; /* of the held weights */
-    ff_dnnl_md blocked;  /* images in blocks, if the pass has no kernel for planes; else NULL */
-    pass passes[FF_DNNL_PASSES];
-} conv;
-
-#define TRY_DNNL(call)                                                                             \
-    do {                                                                                           \
-        dnnl_status_t try_status = (call);                                                         \
-        if (try_status != dnnl_success) return try_status;                                         \
-    } while (0)
-
-static dnnl_format_tag_t tag_of(const ff_tensor *t) {
-    if (t->block == 16) return dnnl_nChw16c;
-    if (t->block == 8) return dnnl_nChw8c;
-    assert(t->block == 1);
-    return dnnl_nchw;
+static ff_compute *compute_of(const ff_conv *conv) {
+    return &((const ff_onednn_conv *)conv)->self->base;
 }
 
-static dnnl_format_tag_t weights_tag_of(const ff_tensor *input) {
-    return input->block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o;
+static void depthwise_import(const ff_conv *conv, const float *oihw, float *held) {
+    ff_fused_depthwise_import(&conv->shape, oihw, held);
 }
 
-/* Whether the library has only its reference loops for this convolution, which are hundreds of
- * times slower than a kernel. */
-static bool is_slow(dnnl_primitive_desc_t pd) {
-    const char *name = NULL;
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-           name && strncmp(name, "ref", 3) == 0;
+static void depthwise_export(const ff_conv *conv, const float *held, float *oihw) {
+    ff_fused_depthwise_export(&conv->shape, held, oihw);
 }
 
-static bool wants_winograd(const conv *c) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    if (c->common.self->type != dnnl_f32) return false;
-    if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
-    int least = s->input.c < s->output.c ? s->input.c : s->output.c;
-    int side = s->output.h < s->output.w ? s->output.h : s->output.w;
-    if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
-    return least >= 32;
+static dnnl_status_t depthwise_forward(ff_conv *conv, const void *x, const void *w,
+                                       const void *bias, void *y, void *scratch) {
+    ff_fused_depthwise_forward(compute_of(conv), &conv->shape, NULL, x, w, bias, y, scratch);
+    return dnnl_success;
 }
 
-static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
-                              ff_dnnl_md source, ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
-    int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
-    ff_dnnl_conv_desc desc = {
-        .pass = FF_DNNL_FORWARD,
-        .algorithm = algorithm,
-        .source = source,
-        .weights = any,
-        .bias = c->bias,
-        .destination = c->destination,
-        .strides = {s->stride, s->stride},
-        .pad_before = {s->pad, s->pad},
-        .pad_after = {after_h, after_w},
-        .attributes = c->common.self->attributes,
+static dnnl_status_t depthwise_backward_data(ff_conv *conv, const void *dy, const void *w, void *dx,
+                                             void *scratch) {
+    ff_fused_depthwise_backward_data(compute_of(conv), &conv->shape, dy, w, dx, scratch);
+    return dnnl_success;
+}
+
+static dnnl_status_t depthwise_backward_weights(ff_conv *conv, const void *x, const void *dy,
+                                                void *dw, float *dbias, void *scratch) {
+    if (dbias) ff_dense_sum_pixels(compute_of(conv), &conv->shape.output, dy, dbias);
+    ff_fused_depthwise_backward_weights(compute_of(conv), &conv->shape, x, dy, dw, scratch);
+    return dnnl_success;
+}
+
+static void depthwise_destroy(ff_conv *conv) {
+    free(conv);
+}
+
+static ff_status depthwise_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **out,
+                                  ff_error *error) {
+    static const ff_onednn_way way = {
+        .destroy = depthwise_destroy,
+        .import = depthwise_import,
+        .export = depthwise_export,
+        .forward = depthwise_forward,
+        .backward_data = depthwise_backward_data,
+        .backward_weights = depthwise_backward_weights,
     };
-    dnnl_primitive_desc_t forward;
-    TRY_DNNL(ff_dnnl_conv_create(&forward, c->common.self->engine, &desc));
-    *pd = forward;
-    if (which == FF_DNNL_FORWARD) return dnnl_success;
-    desc.pass = which;
-    desc.hint = forward;
-    desc.bias = which == FF_DNNL_BACKWARD_WEIGHTS ? c->dbias : NULL;
-    dnnl_status_t status = ff_dnnl_conv_create(pd, c->common.self->engine, &desc);
-    dnnl_primitive_desc_destroy(forward);
-    return status;
+    ff_onednn_conv *conv;
+    FF_TRY(ff_alloc(&conv, 1, sizeof *conv, "a convolution", error));
+    *conv = (ff_onednn_conv){.self = self, .way = &way};
+    conv->base = (ff_conv){.shape = *shape,
+                           .weight_count = ff_fused_depthwise_weights(shape),
+                           .scratch_bytes = ff_fused_depthwise_scratch(&self->base, shape),
+                           .folded = shape->fold,
+                           .depthwise = true};
+    *out = &conv->base;
+    return FF_OK;
 }
 
-static dnnl_status_t memory_of(const conv *c, ff_dnnl_md md, dnnl_memory_t *memory) {
-    return dnnl_memory_create(memory, md, c->common.self->engine, DNNL_MEMORY_NONE);
-}
+/* ---- entries ---- */
 
-static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
-                                dnnl_primitive_t *reorder) {
-    dnnl_primitive_desc_t pd;
-    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->common.self->engine, to,
-                                                c->common.self->engine, NULL));
-    dnnl_status_t status = dnnl_primitive_create(reorder, pd);
-    dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-/* Creates the primitive and memories of a pass from its descriptor. */
-static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
-                                 ff_dnnl_md source, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
-    pass *p = &c->passes[which];
-    TRY_DNNL(dnnl_primitive_create(&p->primitive, pd));
-    TRY_DNNL(memory_of(c, source, &p->source));
-    TRY_DNNL(memory_of(c, c->destination, &p->destination));
-    TRY_DNNL(memory_of(c, weights, &p->weights));
-    TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
-    ff_dnnl_md bias = which == FF_DNNL_BACKWARD_WEIGHTS ? c->dbias : c->bias;
-    if (bias) TRY_DNNL(memory_of(c, bias, &p->bias));
-    size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
-    if (!c->held) TRY_DNNL(ff_dnnl_md_copy(&c->held, weights));
-    if (!dnnl_memory_desc_equal(c->held, weights)) {
-        bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
-        TRY_DNNL(memory_of(c, c->held, &p->held));
-        TRY_DNNL(reorder_of(c, back ? weights : c->held, back ? c->held : weights, &p->reorder));
-        p->weights_offset = bytes;
-        bytes += ff_align_u64(dnnl_memory_desc_get_size(weights), 4096);
-    }
-    if (source == c->blocked) {
-        TRY_DNNL(memory_of(c, c->source, &p->images));
-        TRY_DNNL(reorder_of(c, c->source, c->blocked, &p->source_reorder));
-        p->source_offset = bytes;
-        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->blocked), 4096);
-    }
-    p->scratch_bytes = bytes;
-    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
-    return dnnl_success;
-}
-
-static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
-    dnnl_primitive_desc_t pd = NULL;
-    ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
-    dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(c)) status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
-    if (status != dnnl_success)
-        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
-    if (c->blocked && (status != dnnl_success || is_slow(pd))) {
-        if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
-        source = c->blocked;
-        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
-    }
-    if (status != dnnl_success) return status;
-    status = ff_dnnl_md_query(&weights, pd,
-                              which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
-                                                                : dnnl_query_weights_md);
-    if (status == dnnl_success)
-        status = ff_dnnl_md_query(&scratchpad, pd, dnnl_query_scratchpad_md);
-    if (status == dnnl_success) status = finish_pass(c, which, pd, source, weights, scratchpad);
-    ff_dnnl_md_destroy(&weights);
-    ff_dnnl_md_destroy(&scratchpad);
-    dnnl_primitive_desc_destroy(pd);
-    return status;
-}
-
-/* Whether weights are held in that order. */
-static bool holds(const conv *c, int dims, const dnnl_dims_t weights, dnnl_format_tag_t tag) {
-    ff_dnnl_md order = NULL;
-    if (ff_dnnl_md_create(&order, dims, weights, dnnl_f32, tag) != dnnl_success) return false;
-    const bool same = dnnl_memory_desc_equal(c->held, order);
-    ff_dnnl_md_destroy(&order);
-    return same;
-}
-
-/* Plans the gradients, after the forward pass has decided how weights are held. */
-static dnnl_status_t plan_gradients(conv *c, int dims, const dnnl_dims_t weights, ff_dnnl_md any) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    const bool narrow = c->common.self->type != dnnl_f32; /* own loops are for f32 */
-    c->common.depthwise =
-        !narrow && ff_fused_depthwise_fits(s) &&
-        holds(c, dims, weights, s->input.block == 16 ? dnnl_Goihw16g : dnnl_Goihw8g);
-    c->common.patches = !narrow && ff_patches_fit(c->common.self, s) &&
-                        holds(c, dims, weights, weights_tag_of(&s->input));
-    if (s->input_gradient && !c->common.depthwise)
-        TRY_DNNL(plan_pass(c, FF_DNNL_BACKWARD_DATA, any));
-    if (!s->training || s->frozen) return dnnl_success;
-    if (!c->common.patches) return plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
-    const size_t bytes = ff_patches_scratch_bytes(s);
-    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
-    return dnnl_success;
-}
-
-static dnnl_status_t plan(conv *c, const conv *sibling) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
-    const dnnl_dims_t destination = {s->output.n, s->output.c, s->output.h, s->output.w};
-    const int groups = s->groups, dims = groups > 1 ? 5 : 4;
-    const dnnl_dims_t plain = {s->output.c, s->input.c, s->kernel, s->kernel};
-    const dnnl_dims_t grouped = {groups, s->output.c / groups, s->input.c / groups, s->kernel,
-                                 s->kernel};
-    const dnnl_dim_t *weights = groups > 1 ? grouped : plain;
-    const dnnl_dims_t bias = {s->output.c};
-    const dnnl_data_type_t type = c->common.self->type;
-    ff_dnnl_md any = NULL;
-    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, type, tag_of(&s->input)));
-    if (s->input.block == 1 && !s->input_gradient)
-        TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, type, tag_of(&s->output)));
-    TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, type, tag_of(&s->output)));
-    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, type, dnnl_x));
-    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->dbias, 1, bias, dnnl_f32, dnnl_x));
-    if (sibling && sibling->common.dense)
-        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights, type, weights_tag_of(&s->input)));
-    else if (sibling)
-        TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
-    TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, type, dnnl_format_tag_any));
-    dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
-    if (status == dnnl_success) status = plan_gradients(c, dims, weights, any);
-    ff_dnnl_md_destroy(&any);
-    if (status == dnnl_success) status = ff_dnnl_order_of(&c->order, c->held);
-    if (status == dnnl_success)
-        c->common.base.weight_count =
-            dnnl_memory_desc_get_size(c->held) / c->common.self->base.element_bytes;
-    return status;
-}
-
-static ff_status failed(ff_error *error, const conv *c, dnnl_status_t status, const char *what) {
-    const ff_conv_shape *s = &c->common.base.shape;
+ff_status ff_onednn_conv_failed(ff_error *error, const ff_conv_shape *s, dnnl_status_t status,
+                                const char *what) {
     return ff_fail(error, status == dnnl_out_of_memory ? FF_NO_MEMORY : FF_FAILED,
                    "oneDNN cannot %s a convolution %dx%d of stride %d, %d to %d channels, on "
                    "%d x %dx%d (status %d)",
@@ -264,160 +94,68 @@ static ff_status failed(ff_error *error, const conv *c, dnnl_status_t status, co
 
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
-    conv *c;
-    *out = NULL;
+    ff_onednn *self = (ff_onednn *)compute;
     /* A sibling for larger images may hold its weights in another order. */
-    const bool may_be_dense = !sibling || ((const conv *)sibling)->common.dense;
-    if (may_be_dense && ff_dense_fits((ff_onednn *)compute, shape))
-        return ff_dense_create((ff_onednn *)compute, shape, out, error);
-    FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
-    c->common.base.shape = *shape;
-    c->common.self = (ff_onednn *)compute;
-    omp_set_num_threads(compute->threads); /* the library plans for the threads it sees */
-    dnnl_status_t status = plan(c, (const conv *)sibling);
-    if (status != dnnl_success) {
-        ff_status result = failed(error, c, status, "plan");
-        ff_onednn_conv_destroy(compute, &c->common.base);
-        return result;
-    }
-    *out = &c->common.base;
-    return FF_OK;
+    const bool may_be_dense = !sibling || ((const ff_onednn_conv *)sibling)->way == &ff_dense_way;
+    *out = NULL;
+    if (ff_fused_depthwise_fits(shape)) return depthwise_create(self, shape, out, error);
+    if (may_be_dense && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
+    return ff_primitive_create(self, shape, sibling, out, error);
 }
 
-static void release_memory(dnnl_memory_t memory) {
-    if (memory) dnnl_memory_destroy(memory);
+static const ff_onednn_way *way_of(const ff_conv *conv) {
+    return ((const ff_onednn_conv *)conv)->way;
 }
 
-void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
+void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *conv) {
     (void)compute;
-    conv *c = (conv *)base;
-    if (!c) return;
-    for (int i = 0; i < FF_DNNL_PASSES && !c->common.dense; i++) {
-        pass *p = &c->passes[i];
-        if (p->primitive) dnnl_primitive_destroy(p->primitive);
-        if (p->reorder) dnnl_primitive_destroy(p->reorder);
-        if (p->source_reorder) dnnl_primitive_destroy(p->source_reorder);
-        release_memory(p->source);
-        release_memory(p->weights);
-        release_memory(p->bias);
-        release_memory(p->destination);
-        release_memory(p->scratchpad);
-        release_memory(p->held);
-        release_memory(p->images);
-    }
-    if (!c->common.dense) {
-        ff_dnnl_md_destroy(&c->blocked);
-        ff_dnnl_md_destroy(&c->source);
-        ff_dnnl_md_destroy(&c->destination);
-        ff_dnnl_md_destroy(&c->bias);
-        ff_dnnl_md_destroy(&c->dbias);
-        ff_dnnl_md_destroy(&c->held);
-    }
-    free(c);
+    if (conv) way_of(conv)->destroy(conv);
 }
 
-void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) {
-    const conv *c = (const conv *)base;
-    if (c->common.dense)
-        ff_dense_import(base, oihw, held);
-    else
-        ff_order_import(&c->order, oihw, held, c->common.base.weight_count);
+void ff_onednn_conv_import(const ff_conv *conv, const float *oihw, float *held) {
+    way_of(conv)->import(conv, oihw, held);
 }
 
-void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) {
-    const conv *c = (const conv *)base;
-    if (c->common.dense)
-        ff_dense_export(base, held, oihw);
-    else
-        ff_order_export(&c->order, held, oihw);
+void ff_onednn_conv_export(const ff_conv *conv, const float *held, float *oihw) {
+    way_of(conv)->export(conv, held, oihw);
 }
 
-static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
-                             const void *source, dnnl_memory_t to, void *destination) {
-    TRY_DNNL(dnnl_memory_set_data_handle(from, (void *)source));
-    TRY_DNNL(dnnl_memory_set_data_handle(to, destination));
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
+static void finish(ff_compute *compute, const ff_conv *conv, dnnl_status_t status) {
+    if (status != dnnl_success)
+        ff_onednn_conv_failed(ff_compute_error(compute), &conv->shape, status, "run");
 }
 
-/* Whether the pass reads parts of its scratch that it does not write (seen with oneDNN 2.6): in
- * bf16, the gradient of the weights lays the columns of a row out by their remainder modulo the
- * stride, and a row shorter than the stride has no column for some remainders. */
-static bool reads_unwritten(const conv *c, ff_dnnl_pass which) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    return which == FF_DNNL_BACKWARD_WEIGHTS && c->common.self->type != dnnl_f32 &&
-           s->input.w < s->stride;
-}
-
-/* Runs one pass. `weights` is read, except that the backward pass of the weights writes it. */
-static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, void *weights,
-                         const void *bias, const void *destination, char *scratch) {
-    pass *p = &c->passes[which];
-    const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
-    void *inner = p->reorder ? scratch + p->weights_offset : weights;
-    if (reads_unwritten(c, which)) memset(scratch, 0, p->scratch_bytes);
-    if (p->source_reorder) {
-        void *blocked = scratch + p->source_offset;
-        TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
-        source = blocked;
-    }
-    if (p->reorder && !back) TRY_DNNL(reorder(c, p->reorder, p->held, weights, p->weights, inner));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->source, (void *)source));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->weights, inner));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->destination, (void *)destination));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->scratchpad, scratch));
-    dnnl_exec_arg_t arguments[5] = {
-        {which == FF_DNNL_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, p->source},
-        {back ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, p->weights},
-        {which == FF_DNNL_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, p->destination},
-        {DNNL_ARG_SCRATCHPAD, p->scratchpad},
-    };
-    int count = 4;
-    if (bias) {
-        TRY_DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias));
-        arguments[count++] = (dnnl_exec_arg_t){back ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, p->bias};
-    }
-    TRY_DNNL(dnnl_primitive_execute(p->primitive, c->common.self->stream, count, arguments));
-    if (p->reorder && back) TRY_DNNL(reorder(c, p->reorder, p->weights, inner, p->held, weights));
-    return dnnl_stream_wait(c->common.self->stream);
-}
-
-void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, const void *w,
+void ff_onednn_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                             const void *bias, void *y, void *scratch) {
-    conv *c = (conv *)base;
     omp_set_num_threads(compute->threads);
-    dnnl_status_t status = c->common.dense
-                               ? ff_dense_forward(base, x, w, bias, y, scratch)
-                               : run(c, FF_DNNL_FORWARD, x, (void *)w, bias, y, scratch);
-    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+    finish(compute, conv, way_of(conv)->forward(conv, x, w, bias, y, scratch));
 }
 
-void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
+void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                   void *dx, void *scratch) {
-    conv *c = (conv *)base;
-    if (c->common.depthwise) {
-        ff_fused_depthwise_backward_data(compute, &base->shape, dy, w, dx);
-        return;
-    }
     omp_set_num_threads(compute->threads);
-    dnnl_status_t status = c->common.dense
-                               ? ff_dense_backward_data(base, dy, w, dx, scratch)
-                               : run(c, FF_DNNL_BACKWARD_DATA, dx, (void *)w, NULL, dy, scratch);
-    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+    finish(compute, conv, way_of(conv)->backward_data(conv, dy, w, dx, scratch));
 }
 
-void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
+void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                      const void *dy, void *dw, float *dbias, void *scratch) {
-    conv *c = (conv *)base;
-    if (dbias && (!dw || c->common.patches))
-        ff_dense_sum_pixels(compute, &base->shape.output, dy, dbias);
+    if (dbias && !dw) ff_dense_sum_pixels(compute, &conv->shape.output, dy, dbias);
     if (!dw) return;
     omp_set_num_threads(compute->threads);
-    dnnl_status_t status =
-        c->common.dense     ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
-        : c->common.patches ? ff_patches_backward_weights(base, x, dy, dw, scratch)
-                            : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
-    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+    finish(compute, conv, way_of(conv)->backward_weights(conv, x, dy, dw, dbias, scratch));
+}
+
+void ff_onednn_conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x,
+                                  const ff_fold *fold, const void *w, void *y, float *sums,
+                                  void *scratch) {
+    (void)x, (void)sums;
+    ff_fused_depthwise_forward(compute, &conv->shape, &fold->norm, fold->norm.x, w, NULL, y,
+                               scratch);
+}
+
+void ff_onednn_conv_fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold,
+                                  const void *w, const void *dy, void *g, void *dw, void *scratch) {
+    ff_fused_depthwise_fold_backward(compute, &conv->shape, fold, w, dy, g, dw, scratch);
 }
 
 #endif

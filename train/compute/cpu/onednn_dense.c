@@ -7,6 +7,7 @@
 #include "train/compute/vector.h"
 
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The most pixel pairs (input pixels times output pixels) and elements of T for which this pays
@@ -61,13 +62,14 @@ ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv *
     *out = NULL;
     FF_TRY(ff_alloc(&conv, 1, sizeof *conv, "a convolution", error));
     conv->self = self;
-    conv->dense = true;
+    conv->way = &ff_dense_way;
     conv->base.shape = *shape;
     const layout l = layout_of(&conv->base);
     conv->base.weight_count =
         (size_t)l.in_blocks * l.out_blocks * shape->kernel * shape->kernel * l.lanes * l.lanes;
     /* T, or its gradient, which is f32; and the bias of each column */
     conv->base.scratch_bytes = (l.rows * l.columns + l.columns) * sizeof(float);
+    if (shape->input_gradient) conv->base.kept_bytes = l.rows * l.columns * l.bytes;
     *out = &conv->base;
     return FF_OK;
 }
@@ -79,7 +81,7 @@ static size_t held_at(const ff_conv_shape *s, int o, int i, int tap) {
     return ((tile * taps + tap) * lanes + i % lanes) * lanes + o % lanes;
 }
 
-void ff_dense_import(const ff_conv *conv, const float *oihw, float *held) {
+static void import(const ff_conv *conv, const float *oihw, float *held) {
     const ff_conv_shape *s = &conv->shape;
     memset(held, 0, conv->weight_count * sizeof *held);
     for (int o = 0; o < s->output.c; o++)
@@ -88,7 +90,7 @@ void ff_dense_import(const ff_conv *conv, const float *oihw, float *held) {
                 held[held_at(s, o, i, tap)] = *oihw++;
 }
 
-void ff_dense_export(const ff_conv *conv, const float *held, float *oihw) {
+static void export(const ff_conv *conv, const float *held, float *oihw) {
     const ff_conv_shape *s = &conv->shape;
     for (int o = 0; o < s->output.c; o++)
         for (int i = 0; i < s->input.c; i++)
@@ -171,8 +173,8 @@ static void collect_tile(const ff_conv_shape *s, const layout *l, ff_dtype dtype
     }
 }
 
-dnnl_status_t ff_dense_forward(const ff_conv *conv, const void *x, const void *w, const void *bias,
-                               void *y, float *t) {
+static dnnl_status_t forward(ff_conv *conv, const void *x, const void *w, const void *bias, void *y,
+                             void *scratch) {
     ff_onednn *self = ((const ff_onednn_conv *)conv)->self;
     const layout l = layout_of(conv);
     const ff_product product = {.m = (dnnl_dim_t)l.batch,
@@ -180,7 +182,8 @@ dnnl_status_t ff_dense_forward(const ff_conv *conv, const void *x, const void *w
                                 .k = (dnnl_dim_t)l.rows,
                                 .scale = 1,
                                 .biased = bias != NULL};
-    float *biases = t + l.rows * l.columns;
+    float *biases = (float *)scratch + l.rows * l.columns;
+    void *t = conv->kept ? conv->kept : scratch;
     build(&conv->shape, &l, self->base.threads, w, t);
     for (size_t c = 0; bias && c < l.columns; c++) {
         const size_t block = c / ((size_t)l.out_pixels * l.lanes);
@@ -189,8 +192,8 @@ dnnl_status_t ff_dense_forward(const ff_conv *conv, const void *x, const void *w
     return ff_product_run(self, &product, x, t, biases, y);
 }
 
-dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const void *dy, const void *w, void *dx,
-                                     float *t) {
+static dnnl_status_t backward_data(ff_conv *conv, const void *dy, const void *w, void *dx,
+                                   void *scratch) {
     ff_onednn *self = ((const ff_onednn_conv *)conv)->self;
     const layout l = layout_of(conv);
     const ff_product product = {.m = (dnnl_dim_t)l.batch,
@@ -198,7 +201,8 @@ dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const void *dy, const 
                                 .k = (dnnl_dim_t)l.columns,
                                 .scale = 1,
                                 .b_turned = true};
-    build(&conv->shape, &l, self->base.threads, w, t);
+    const void *t = conv->kept ? conv->kept : scratch;
+    if (!conv->kept) build(&conv->shape, &l, self->base.threads, w, scratch);
     return ff_product_run(self, &product, dy, t, NULL, dx);
 }
 
@@ -224,8 +228,8 @@ void ff_dense_sum_pixels(const ff_compute *compute, const ff_tensor *t, const vo
     }
 }
 
-dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const void *x, const void *dy,
-                                        void *dw, float *dbias, float *t) {
+static dnnl_status_t backward_weights(ff_conv *conv, const void *x, const void *dy, void *dw,
+                                      float *dbias, void *t) {
     ff_onednn *self = ((const ff_onednn_conv *)conv)->self;
     const layout l = layout_of(conv);
     const ff_dtype dtype = self->base.dtype;
@@ -242,5 +246,18 @@ dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const void *x, cons
     if (dbias) ff_dense_sum_pixels(&self->base, &conv->shape.output, dy, dbias);
     return status;
 }
+
+static void destroy(ff_conv *conv) {
+    free(conv);
+}
+
+const ff_onednn_way ff_dense_way = {
+    .destroy = destroy,
+    .import = import,
+    .export = export,
+    .forward = forward,
+    .backward_data = backward_data,
+    .backward_weights = backward_weights,
+};
 
 #endif

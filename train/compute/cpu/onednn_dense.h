@@ -4,8 +4,9 @@
  * There a convolution is a linear map from all values of a sample to all values of the output, with
  * the matrix
  *   T[(i, q), (o, p)] = w[o, i, q - p * stride + pad]   (pixels p of the output, q of the input)
- * in the layout of the activations. Each call builds T from the weights; taps that reach no pixel
- * are neither read nor written. */
+ * in the layout of the activations. The forward pass builds T from the weights, and the gradient of
+ * the input reads the same T, if it was kept (ff_conv.kept); taps that reach no pixel are neither
+ * read nor written. */
 #ifndef FF_TRAIN_CPU_ONEDNN_DENSE_H
 #define FF_TRAIN_CPU_ONEDNN_DENSE_H
 
@@ -16,18 +17,11 @@
  * The answer does not depend on the batch, so siblings for the same image size agree. */
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
 
-/* The entries of compute.h for such convolutions; weights are held as
- * [out block][in block][kernel][kernel][in lane][out lane], oneDNN's OIhw16i16o. */
+/* Weights are held as [out block][in block][kernel][kernel][in lane][out lane], oneDNN's
+ * OIhw16i16o. */
+extern const ff_onednn_way ff_dense_way;
 ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **conv,
                           ff_error *error);
-void ff_dense_import(const ff_conv *conv, const float *oihw, float *held);
-void ff_dense_export(const ff_conv *conv, const float *held, float *oihw);
-dnnl_status_t ff_dense_forward(const ff_conv *conv, const void *x, const void *w, const void *bias,
-                               void *y, float *scratch);
-dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const void *dy, const void *w, void *dx,
-                                     float *scratch);
-dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const void *x, const void *dy,
-                                        void *dw, float *dbias, float *scratch);
 /* The gradient of the bias of any convolution with the blocked output t: the sum of dy over samples
  * and pixels. */
 void ff_dense_sum_pixels(const ff_compute *compute, const ff_tensor *t, const void *dy,

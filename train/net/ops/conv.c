@@ -1,5 +1,5 @@
-/* A convolution. It may compute the sums for the norm after it, and the norm and ReLU before it may
- * be folded into it. */
+/* A convolution. It may compute the sums for the norm after it, and the norm and ReLU or ReLU6
+ * before it may be folded into it. */
 #include "train/net/ops/ops.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static ff_status conv_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
 
 /* Fuses a max pool right after it, if that pays off. */
 static void conv_fuse(ff_fuser *f, ff_op *op) {
-    op->conv = (ff_conv_op){.sums = FF_BUFFER_NONE};
+    op->conv = (ff_conv_op){.sums = FF_BUFFER_NONE, .kept = FF_BUFFER_NONE};
     if (!(f->plan->compute->fusions & FF_FUSE_CONV_POOL)) return;
     const ff_node pool = ff_fuser_only_user(f, op->out, FF_LAYER_MAX_POOL);
     if (pool < 0) return;
@@ -114,6 +114,9 @@ static void conv_destroy(ff_compute *compute, ff_op *op) {
 static ff_status conv_plan_forward(ff_planner *b, ff_op *op, int now, ff_error *error) {
     ff_conv_op *own = &op->conv;
     ff_planner_share(b, own->planned->scratch_bytes);
+    if (own->planned->kept_bytes)
+        FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_ACTIVATIONS, own->planned->kept_bytes, now,
+                              &own->kept, error));
     if (!own->counts_for) return FF_OK;
     const size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
     FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, 2 * channels * sizeof(float), now, &own->sums,
@@ -124,6 +127,7 @@ static ff_status conv_plan_forward(ff_planner *b, ff_op *op, int now, ff_error *
 
 static ff_status conv_plan_backward(ff_planner *b, ff_op *op, int now, ff_error *error) {
     ff_plan_use(b->plan, op->x, now);
+    ff_plan_use(b->plan, op->conv.kept, now);
     FF_TRY(ff_planner_give_input(b, op, now, error));
     if (!op->conv.folds) return FF_OK;
     return ff_op_norm_plan_folded(b->plan, op->conv.folds, now, error);
@@ -134,6 +138,7 @@ static void conv_forward(const ff_pass *pass, const ff_op *op) {
     const void *x = ff_pass_at(pass, op->x), *w = ff_pass_working(pass, op, 0);
     void *y = ff_pass_at(pass, op->y), *scratch = ff_pass_scratch(pass);
     float *sums = ff_pass_at(pass, own->sums);
+    own->planned->kept = ff_pass_at(pass, own->kept);
     if (own->folds || (pass->training && own->counts_for)) {
         const ff_fold fold = own->folds ? ff_op_fold_of(pass, own->folds) : (ff_fold){0};
         pass->table->conv_forward_fused(pass->compute, own->planned, x, own->folds ? &fold : NULL,
@@ -165,9 +170,14 @@ static void conv_describe(const ff_plan *plan, const ff_op *op, bool forward,
                           char text[FF_OP_NAME]) {
     const ff_conv_shape *s = &op->conv.planned->shape;
     const bool bias = plan->graph->layers[op->layer].bias;
-    const char *also = op->conv.folds && forward ? ", norm and ReLU before it"
-                       : op->conv.folds          ? ", with the norm before it"
-                       : !forward && s->frozen   ? ", the bias alone"
+    const ff_op *folds = op->conv.folds;
+    char before[40] = "";
+    if (folds)
+        snprintf(before, sizeof before, ", norm and %s before it",
+                 ff_activation_called(folds->norm.activation).text);
+    const char *also = folds && forward        ? before
+                       : folds                 ? ", with the norm before it"
+                       : !forward && s->frozen ? ", the bias alone"
                        : bias && !op->conv.planned->adds_bias && forward ? ", bias apart"
                        : bias                                            ? ", bias"
                                                                          : "";

@@ -91,14 +91,21 @@ static void pair_statistics(const ff_fuser *f, ff_op *norm) {
         norm->norm.passes = maker;
 }
 
-/* Pairs the norm, with its ReLU, with the convolution that is its only reader, to be folded into
- * that convolution, unless the norm's backward pass needs sums of other ranks. Whether the fold is
- * possible is known when the convolution is planned. */
+/* Whether the table may fold a norm with this activation. */
+static bool folds(const ff_compute *compute, ff_activation activation) {
+    const unsigned fusion = activation == FF_ACTIVATION_RELU    ? FF_FUSE_NORM_CONV
+                            : activation == FF_ACTIVATION_RELU6 ? FF_FUSE_NORM_DEPTHWISE
+                                                                : 0;
+    return compute->fusions & fusion;
+}
+
+/* Pairs the norm, with its ReLU or ReLU6, with the convolution that is its only reader, to be
+ * folded into that convolution, unless the norm's backward pass needs sums of other ranks. Whether
+ * the fold is possible is known when the convolution is planned. */
 static void pair_fold(const ff_fuser *f, ff_op *norm) {
     ff_plan *plan = f->plan;
-    if (!(plan->compute->fusions & FF_FUSE_NORM_CONV) || plan->compute->ranks.count ||
-        norm->norm.activation != FF_ACTIVATION_RELU || norm->from2 >= 0 ||
-        !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1) ||
+    if (!folds(plan->compute, norm->norm.activation) || plan->compute->ranks.count ||
+        norm->from2 >= 0 || !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1) ||
         plan->graph->layers[norm->layer].epsilon < LEAST_EPSILON)
         return;
     const ff_node reader = ff_fuser_only_user(f, norm->out, FF_LAYER_CONV);
@@ -274,7 +281,7 @@ static void norm_backward(const ff_pass *pass, const ff_op *op) {
     void *dy = ff_pass_at(pass, op->dy), *dx = ff_pass_at(pass, op->dx);
     if (op->norm.folded_by) {
         const ff_fold fold = ff_op_fold_of(pass, op);
-        pass->table->fold_finish(pass->compute, &fold, dy, dx);
+        if (pass->table->fold_finish) pass->table->fold_finish(pass->compute, &fold, dy, dx);
         return;
     }
     const ff_op *pooled = op->norm.passes;
