@@ -292,6 +292,7 @@ void ff_source_close(ff_source **out) {
     for (size_t i = 0; i < source->part_count; i++) {
         ff_close_file(&source->part[i].fd);
         free(source->part[i].path);
+        free(source->part[i].column);
     }
     for (size_t i = 0; i < source->split_count; i++) ff_source_free_split(&source->split[i]);
     free(source->part);
@@ -348,6 +349,12 @@ ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
                                ff_error *error) {
     ff_source_part added = {.fd = -1, .stream = true, .nested = nested};
     return add_part(source, path, added, part, error);
+}
+
+ff_status ff_source_add_packed(ff_source *source, const char *path, uint32_t *part,
+                               ff_error *error) {
+    return add_part(source, path, (ff_source_part){.fd = -1, .stream = true, .packed = true}, part,
+                    error);
 }
 
 ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain, bool nested,

@@ -4,6 +4,7 @@
 #include "format/base/file.h"
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive/archive.h"
+#include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -97,7 +98,8 @@ struct ff_stream {
     uint64_t next;    /* the next position to be taken */
     uint64_t stop_at; /* positions above it will not be taken */
     ff_archive *archive;
-    uint32_t part; /* that `archive` reads */
+    ff_input *input; /* of a packed file */
+    uint32_t part;   /* that `archive` or `input` reads */
 };
 
 ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_source_split *split,
@@ -125,11 +127,16 @@ static ff_status changed(const ff_source_part *part, const ff_item *item, ff_err
                    part->path, (int)item->key_bytes, (const char *)item->key);
 }
 
+static void close_part(ff_stream *stream) {
+    ff_archive_close(&stream->archive);
+    ff_input_close(&stream->input);
+}
+
 /* Advances to the item's member. */
 static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *error) {
     const ff_source_part *part = &stream->source->part[item->part];
     if (!stream->archive || stream->part != item->part) {
-        ff_archive_close(&stream->archive);
+        close_part(stream);
         FF_TRY(ff_archive_open(&stream->archive, part->path, part->nested, error));
         stream->part = item->part;
     }
@@ -144,24 +151,42 @@ static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *e
     }
 }
 
+static ff_status read_member(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    size_t got;
+    FF_TRY(find_member(stream, item, error));
+    FF_TRY(ff_archive_read(stream->archive, to, item->bytes, &got, error));
+    return got == item->bytes ? FF_OK : changed(&stream->source->part[item->part], item, error);
+}
+
+/* The bytes may have been read before, if items share some. */
+static ff_status read_packed(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    const ff_source_part *part = &stream->source->part[item->part];
+    const bool same = stream->input && stream->part == item->part;
+    if (!same || ff_input_at(stream->input) > item->offset) {
+        close_part(stream);
+        FF_TRY(ff_input_open_zstd(&stream->input, part->path, error));
+        stream->part = item->part;
+    }
+    FF_TRY(ff_input_skip_to(stream->input, item->offset, "a record", error));
+    return ff_input_exactly(stream->input, to, item->bytes, "a record", error);
+}
+
 static ff_status read_items(ff_stream *stream, uint64_t first, uint64_t end, ff_stream_items *items,
                             ff_error *error) {
     for (uint64_t position = first; position < end; position++) {
         ff_item item;
         FF_TRY(ff_listing_item(stream->cursor, stream->split->order[position], &item, error));
         if (item.part == FF_PART_FILE || !stream->source->part[item.part].stream) continue;
-        FF_TRY(find_member(stream, &item, error));
         FF_TRY(ff_reserve(&items->place, &items->capacity, items->count + 1, sizeof *items->place,
                           "items", error));
         FF_TRY(ff_reserve(&items->bytes, &items->bytes_capacity, items->used + item.bytes + 1, 1,
                           "items", error));
-        size_t got;
-        FF_TRY(
-            ff_archive_read(stream->archive, items->bytes + items->used, item.bytes, &got, error));
-        if (got != item.bytes) return changed(&stream->source->part[item.part], &item, error);
+        unsigned char *to = items->bytes + items->used;
+        FF_TRY(stream->source->part[item.part].packed ? read_packed(stream, &item, to, error)
+                                                      : read_member(stream, &item, to, error));
         items->place[items->count++] = (struct ff_stream_place){
             .part = item.part, .offset = item.offset, .start = items->used};
-        items->used += got;
+        items->used += item.bytes;
     }
     return FF_OK;
 }
@@ -196,7 +221,7 @@ void ff_stream_stop(ff_stream *stream, uint64_t first) {
 
 void ff_stream_destroy(ff_stream **stream) {
     if (!*stream) return;
-    ff_archive_close(&(*stream)->archive);
+    close_part(*stream);
     ff_listing_cursor_destroy(&(*stream)->cursor);
     pthread_cond_destroy(&(*stream)->turn);
     pthread_mutex_destroy(&(*stream)->mutex);
