@@ -23,13 +23,22 @@
 
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder,
-    ff_source_tfrecord, ff_source_mds, ff_source_litdata;
+    ff_source_tfrecord, ff_source_mds, ff_source_litdata, ff_source_beton;
 
 /* In the order of detection; ends with NULL. */
-static const ff_source_format *const formats[] = {
-    &ff_source_idx,     &ff_source_cifar,     &ff_source_npy,        &ff_source_tfrecord,
-    &ff_source_mds,     &ff_source_litdata,   &ff_source_webdataset, &ff_source_imagenet,
-    &ff_source_archive, &ff_source_list_file, &ff_source_folder,     NULL};
+static const ff_source_format *const formats[] = {&ff_source_idx,
+                                                  &ff_source_cifar,
+                                                  &ff_source_npy,
+                                                  &ff_source_tfrecord,
+                                                  &ff_source_mds,
+                                                  &ff_source_litdata,
+                                                  &ff_source_beton,
+                                                  &ff_source_webdataset,
+                                                  &ff_source_imagenet,
+                                                  &ff_source_archive,
+                                                  &ff_source_list_file,
+                                                  &ff_source_folder,
+                                                  NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
