@@ -3,8 +3,8 @@ NAME.truth, lines "key<TAB>label<TAB>mode<TAB>WIDTHxHEIGHT<TAB>pixels in hexadec
 
 Usage: PYTHON peers.py PEER FOLDER SEED      PEER: streaming, litdata, ffcv, tfrecord; PYTHON has it from PyPI
 
-The sets below peers/ are those of seed 1, made by mosaicml-streaming 0.13.0, litdata 0.2.61, ffcv 1.0.2 and tensorflow's protobuf
-classes as the package tfrecord 1.14.6 has them."""
+The sets below peers/ are those of seed 1, made by mosaicml-streaming 0.13.0, litdata 0.2.61, ffcv 1.0.2 and tfrecord 1.14.6, which has the
+protobuf classes of TensorFlow; those of ffcv are compressed with xz."""
 import io
 import json
 import os

@@ -100,7 +100,7 @@ bad_mds("a label in one shard alone", "has no label, as the chunks before have o
         change=lambda index: index["shards"][1].update(column_encodings=["png", "json"]))
 bad_mds("a label out of range", shard + ": record 1 at byte ", "has label 4294967296, wanted -1 to 2147483647", shards=[[two[0][0], {"x": png[1], "y": le.pack(1 << 32)}]])
 bad_mds("a number of letters", "its label 'x1' is not a whole number", columns={"x": "png", "y": "str_int"}, shards=[[{"x": png[1], "y": b"x1"}]])
-for mode, size, piece in (("P", 6, "its image's mode is 'P', wanted L, RGB, RGBA or RGBX"), ("RGB", 5, "has 5 bytes of pixels, wanted those of 2 x 1 pixels of mode RGB"),
+for mode, size, piece in (("P", 6, "its image's mode is 'P', wanted L, RGB, RGBA or RGBX"), ("RGB", 7, "has 7 bytes of pixels, wanted those of 2 x 1 pixels of mode RGB"),
                           ("RGB" * 4, 6, "its image's mode has 12 bytes")):
     bad_mds("pixels of mode %s" % mode, shard + ": record 0 at byte 33: " + piece, columns={"x": "pil"}, shards=[[{"x": writers.pil(mode, 2, 1, b"1" * size)}]])
 bad_mds("pixels without a header", "has 5 bytes, fewer than the header of an image", columns={"x": "pil"}, shards=[[{"x": b"12345"}]])
