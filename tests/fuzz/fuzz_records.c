@@ -1,7 +1,8 @@
 /* Records of other loaders from any bytes: listed and read, they give image files within their
  * bytes, or a message of one sentence; the same twice. The first byte chooses the kind: 't' a file
- * of TFRecords, 'e' a tf.train.Example, which gets the right checksums, 'b' a .beton, 'm' and 'l'
- * the index.json of MDS or LitData up to an empty line and then the bytes of each chunk. */
+ * of TFRecords, 'e' a tf.train.Example, which gets the right checksums, 'b' a .beton, 'p' parquet,
+ * 'm' and 'l' the index.json of MDS or LitData up to an empty line and then the bytes of each
+ * chunk. */
 #include "format/base/bytes.h"
 #include "format/base/crc32c.h"
 #include "tests/fuzz/driver.h"
@@ -106,9 +107,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
     const uint8_t kind = *bytes++;
     length--;
     snprintf(path, sizeof path, "%s/one", folder);
-    if (kind == 't' || kind == 'b') {
+    if (kind == 't' || kind == 'b' || kind == 'p') {
         put("one", bytes, length);
-        both(path, kind == 't' ? "tfrecord" : "beton");
+        both(path, kind == 't' ? "tfrecord" : kind == 'b' ? "beton" : "parquet");
     } else if (kind == 'e') {
         frame(bytes, length);
         both(path, "tfrecord");

@@ -1,10 +1,10 @@
 """Small sets of images written by the loaders whose formats ffpack reads, each with what the loader itself reads back: NAME/... and
 NAME.truth, lines "key<TAB>label<TAB>mode<TAB>WIDTHxHEIGHT<TAB>pixels in hexadecimal", or a JPEG's bytes decoded by Pillow.
 
-Usage: PYTHON peers.py PEER FOLDER SEED      PEER: streaming, litdata, ffcv, tfrecord; PYTHON has it from PyPI
+Usage: PYTHON peers.py PEER FOLDER SEED      PEER: streaming, litdata, ffcv, tfrecord, parquet; PYTHON has it from PyPI
 
-The sets below peers/ are those of seed 1, made by mosaicml-streaming 0.13.0, litdata 0.2.61, ffcv 1.0.2 and tfrecord 1.14.6, which has the
-protobuf classes of TensorFlow; those of ffcv are compressed with xz."""
+The sets below peers/ are those of seed 1, made by mosaicml-streaming 0.13.0, litdata 0.2.61, ffcv 1.0.2, pyarrow 17.0.0 and tfrecord
+1.14.6, which has the protobuf classes of TensorFlow; those of ffcv are compressed with xz."""
 import io
 import json
 import os
@@ -125,6 +125,40 @@ def tfrecord(folder, rng):
     write_truth(os.path.join(folder, "examples"), rows)
 
 
+def parquet(folder, rng):
+    """As the library datasets writes images: a struct of bytes and path, and the features in the metadata."""
+    import pyarrow
+    import pyarrow.parquet
+    names = ["zebra", "ant", "bee"]
+    for name, classes, options in (("parquet-hf", True, {}), ("parquet-zstd-v2", True, {"compression": "zstd", "data_page_version": "2.0", "row_group_size": 3}),
+                                   ("parquet-gzip-small", False, {"compression": "gzip", "data_page_size": 500, "write_batch_size": 1}),
+                                   ("parquet-plain", False, {"compression": "none", "use_dictionary": False, "store_schema": False}),
+                                   ("parquet-snappy-bmp", False, {"row_group_size": 4}),  # bytes that snappy copies
+                                   ("parquet-dictionary", True, {"data_page_version": "2.0", "compression": "snappy", "row_group_size": 5})):
+        images, label, rows = pictures(rng, 9), [], []
+        for i, picture in enumerate(images):
+            label.append(i % 3 if classes else names[i % 3])
+            rows.append(("%s.parquet:%d" % (name, i), names[i % 3], picture))
+        if name == "parquet-dictionary":  # the same few images
+            rows = [(key, one, images[i % 2]) for i, (key, one, _) in enumerate(rows)]
+        if name == "parquet-snappy-bmp":
+            rows = [(key, one, picture.quantize(3).convert("RGB").resize((40, 30), Image.NEAREST)) for key, one, picture in rows]
+        form = "BMP" if name == "parquet-snappy-bmp" else "PNG"
+        storage = pyarrow.array([{"bytes": encoded(picture, form), "path": None if i % 4 else "x%d.png" % i} for i, (_, _, picture) in enumerate(rows)],
+                                pyarrow.struct({"bytes": pyarrow.binary(), "path": pyarrow.string()}))
+        table = pyarrow.table({"caption": pyarrow.array(["a"] * len(rows)), "image": storage, "label": pyarrow.array(label), "score": pyarrow.array([0.5] * len(rows)),
+                               "boxes": pyarrow.array([[1, 2]] * len(rows))})
+        if classes:
+            features = {"caption": {"dtype": "string", "_type": "Value"}, "image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
+            table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        path = os.path.join(folder, name + ".parquet")
+        pyarrow.parquet.write_table(table, path, **options)
+        for row, found in zip(rows, pyarrow.parquet.read_table(path).to_pylist()):
+            with Image.open(io.BytesIO(found["image"]["bytes"])) as opened:
+                assert opened.convert("RGB").tobytes() == row[2].tobytes() and found["label"] in (row[1], names.index(row[1]))
+        write_truth(os.path.join(folder, name), rows)
+
+
 if __name__ == "__main__":
     os.makedirs(sys.argv[2], exist_ok=True)
-    {"streaming": streaming, "litdata": litdata, "ffcv": ffcv, "tfrecord": tfrecord}[sys.argv[1]](sys.argv[2], random.Random(int(sys.argv[3])))
+    {"streaming": streaming, "litdata": litdata, "ffcv": ffcv, "tfrecord": tfrecord, "parquet": parquet}[sys.argv[1]](sys.argv[2], random.Random(int(sys.argv[3])))

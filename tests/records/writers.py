@@ -1,4 +1,4 @@
-"""Plain writers of the files that other loaders write: TFRecords, MDS, LitData, .beton. Each has a place where a test can break them."""
+"""Plain writers of the files that other loaders write: TFRecords, MDS, LitData, .beton, parquet. Each has a place where a test can break them."""
 import gzip
 import json
 import os
@@ -166,3 +166,67 @@ def write_beton(path, fields, rows, shuffle=None, version=2, cut=0):
     data = data.ljust(end, b"\0") + b"".join(table)
     with open(path, "wb") as file:
         file.write(data[:len(data) - cut])
+
+
+# ---- parquet -----------------------------------------------------------------------------------------
+
+I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
+
+
+def thrift(*fields):
+    """A struct of (number, type, value) in the compact protocol; a list's value is (type, [values])."""
+    out, last = b"", 0
+    for number, kind, value in fields:
+        out += bytes([(number - last) << 4 | kind]) + thrift_value(kind, value)
+        last = number
+    return out + b"\0"
+
+
+def thrift_value(kind, value):
+    if kind in (I32, I64):
+        return varint(value << 1 ^ value >> 63)
+    if kind == BINARY:
+        value = value.encode() if isinstance(value, str) else value
+        return varint(len(value)) + value
+    if kind == LIST:
+        return bytes([0xF0 | value[0]]) + varint(len(value[1])) + b"".join(thrift_value(value[0], v) for v in value[1])
+    return value
+
+
+def page(levels, most, data, codec=0, compress=None, encoding=0, values=None):
+    """A page of version 1: a run of one for each level"""
+    body = b"".join(b"\2" + bytes([level]) for level in levels)
+    body = (struct.pack("<I", len(body)) + body if most else b"") + data
+    packed = compress(body) if compress else body
+    head = thrift((1, I32, 0), (2, I32, len(body)), (3, I32, len(packed)),
+                  (5, STRUCT, thrift((1, I32, len(levels) if values is None else values), (2, I32, encoding), (3, I32, 3), (4, I32, 3))))
+    return head + packed
+
+
+def write_parquet(path, rows, names=None, codec=0, compress=None, encoding=0, repetition=1, label_type=2, values=None, more=0, footer=None):
+    """rows: [(bytes or None, label or None)], an image None is null, "" a path alone; label a whole number or, for label_type 6, bytes"""
+    def plain(value):
+        return struct.pack("<I", len(value)) + value if isinstance(value, bytes) else struct.pack("<q", value)
+    images = [(2 if isinstance(image, bytes) else 1 if image == "" else 0, image) for image, _ in rows]
+    labels = [(0 if label is None else 1, label) for _, label in rows]
+    paths = [(0 if image is None else 1, None) for image, _ in rows]
+    data, chunks = b"PAR1", []
+    for column, (kind, levels, most) in {"image.bytes": (6, images, 2), "image.path": (6, paths, 2), "label": (label_type, labels, 1)}.items():
+        begin = len(data)
+        data += page([level for level, _ in levels], most, b"".join(plain(v) for level, v in levels if level == most), codec, compress, encoding,
+                     values if column == "image.bytes" else None)
+        meta = thrift((1, I32, kind), (2, LIST, (I32, [0, 3])), (3, LIST, (BINARY, column.split("."))), (4, I32, codec), (5, I64, len(rows)),
+                      (6, I64, len(data) - begin), (7, I64, len(data) - begin + more), (9, I64, begin))
+        chunks.append(thrift((2, I64, begin), (3, STRUCT, meta)))
+    schema = [thrift((4, BINARY, "schema"), (5, I32, 2)), thrift((3, I32, 1), (4, BINARY, "image"), (5, I32, 2)),
+              thrift((1, I32, 6), (3, I32, repetition), (4, BINARY, "bytes")), thrift((1, I32, 6), (3, I32, 1), (4, BINARY, "path"), (6, I32, 0)),
+              thrift((1, I32, label_type), (3, I32, 1), (4, BINARY, "label"), *[(6, I32, 0)] * (label_type == 6))]
+    metadata = []
+    if names is not None:
+        value = json.dumps({"info": {"features": {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}}})
+        metadata = [thrift((1, BINARY, "huggingface"), (2, BINARY, value))]
+    end = thrift((1, I32, 2), (2, LIST, (STRUCT, schema)), (3, I64, len(rows)),
+                 (4, LIST, (STRUCT, [thrift((1, LIST, (STRUCT, chunks)), (2, I64, len(data)), (3, I64, len(rows)))])), (5, LIST, (STRUCT, metadata)))
+    end = footer(end) if footer else end
+    with open(path, "wb") as file:
+        file.write(data + end + struct.pack("<I", len(end)) + b"PAR1")

@@ -24,7 +24,8 @@ static const char summary[] =
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
-    "  TFRecords; sets of MosaicML Streaming (MDS) and LitData; FFCV's .beton\n"
+    "  TFRecords; parquet files of Hugging Face; sets of MosaicML Streaming (MDS) and LitData;\n"
+    "    FFCV's .beton\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
     "splits and become OUT/train, OUT/val, OUT/test; --splits names others. The summary counts what\n"
     "is left out (hidden files and folders, other files than images, what --exclude names).";

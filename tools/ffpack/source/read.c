@@ -182,13 +182,16 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
     return ff_fail_within(error, status, "%s", name);
 }
 
-/* "PATH: record 3 at byte 4711" */
+/* "PATH: record 3 at byte 4711", "PATH: row 3" */
 static void name_record(const ff_source_part *part, const ff_item *item, char *text, size_t size) {
     const char *key = item->key, *colon = memrchr(key, ':', item->key_bytes);
     const char *number = colon ? colon + 1 : key;
-    snprintf(text, size, "%s: record %.*s at %sbyte %" PRIu64, part->path,
-             (int)(key + item->key_bytes - number), number, part->packed ? "unpacked " : "",
-             item->offset);
+    const int digits = (int)(key + item->key_bytes - number);
+    if (part->stream == FF_STREAM_COLUMN)
+        snprintf(text, size, "%s: row %.*s", part->path, digits, number);
+    else
+        snprintf(text, size, "%s: record %.*s at %sbyte %" PRIu64, part->path, digits, number,
+                 part->stream ? "unpacked " : "", item->offset);
 }
 
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,

@@ -186,11 +186,11 @@ ff_status ff_records_add(ff_records *records, uint32_t part, uint64_t offset, ui
 }
 
 ff_status ff_records_within(const ff_records *records, ff_status status, ff_error *error) {
-    return status == FF_OK
-               ? FF_OK
-               : ff_fail_within(error, status, "%s: record %" PRIu64 " at %sbyte %" PRIu64,
-                                records->path, records->number, records->packed ? "unpacked " : "",
-                                records->offset);
+    if (status == FF_OK) return FF_OK;
+    if (records->rows)
+        return ff_fail_within(error, status, "%s: row %" PRIu64, records->path, records->number);
+    return ff_fail_within(error, status, "%s: record %" PRIu64 " at %sbyte %" PRIu64, records->path,
+                          records->number, records->packed ? "unpacked " : "", records->offset);
 }
 
 ff_status ff_records_finish(ff_records *records, ff_error *error) {

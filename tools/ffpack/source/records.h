@@ -1,5 +1,5 @@
 /* Records: files that hold one sample after another, each with columns of which one is an image and
- * one perhaps a label (TFRecords, MDS, LitData, .beton). An item's key is "FILE:N", N its record's
+ * one perhaps a label (TFRecords, MDS, LitData, .beton, parquet). An item's key is "FILE:N", N its record's
  * number in the file, from 0; messages call it "PATH: record N at byte B". Thread rule: one thread.
  */
 #ifndef FF_FFPACK_SOURCE_RECORDS_H
@@ -54,6 +54,7 @@ typedef struct ff_records {
     ff_listing *listing;
     const char *path, *name; /* its name is the one in keys */
     bool packed;             /* offsets are of its unpacked bytes */
+    bool rows;               /* records are rows, which have no offset */
     uint64_t number, offset; /* of the record that is read */
     ff_buffer key;
 } ff_records;

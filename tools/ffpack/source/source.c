@@ -23,22 +23,16 @@
 
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder,
-    ff_source_tfrecord, ff_source_mds, ff_source_litdata, ff_source_beton;
+    ff_source_tfrecord, ff_source_mds, ff_source_litdata, ff_source_beton, ff_source_parquet;
 
 /* In the order of detection; ends with NULL. */
-static const ff_source_format *const formats[] = {&ff_source_idx,
-                                                  &ff_source_cifar,
-                                                  &ff_source_npy,
-                                                  &ff_source_tfrecord,
-                                                  &ff_source_mds,
-                                                  &ff_source_litdata,
-                                                  &ff_source_beton,
-                                                  &ff_source_webdataset,
-                                                  &ff_source_imagenet,
-                                                  &ff_source_archive,
-                                                  &ff_source_list_file,
-                                                  &ff_source_folder,
-                                                  NULL};
+static const ff_source_format *const formats[] = {&ff_source_idx,        &ff_source_cifar,
+                                                  &ff_source_npy,        &ff_source_tfrecord,
+                                                  &ff_source_mds,        &ff_source_litdata,
+                                                  &ff_source_beton,      &ff_source_parquet,
+                                                  &ff_source_webdataset, &ff_source_imagenet,
+                                                  &ff_source_archive,    &ff_source_list_file,
+                                                  &ff_source_folder,     NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
@@ -357,14 +351,21 @@ ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes
 
 ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested, uint32_t *part,
                                ff_error *error) {
-    ff_source_part added = {.fd = -1, .stream = true, .nested = nested};
+    ff_source_part added = {.fd = -1, .stream = FF_STREAM_ARCHIVE, .nested = nested};
     return add_part(source, path, added, part, error);
 }
 
 ff_status ff_source_add_packed(ff_source *source, const char *path, uint32_t *part,
                                ff_error *error) {
-    return add_part(source, path, (ff_source_part){.fd = -1, .stream = true, .packed = true}, part,
+    return add_part(source, path, (ff_source_part){.fd = -1, .stream = FF_STREAM_BYTES}, part,
                     error);
+}
+
+ff_status ff_source_add_column(ff_source *source, const char *path, const char *column,
+                               uint32_t *part, ff_error *error) {
+    FF_TRY(add_part(source, path, (ff_source_part){.fd = -1, .stream = FF_STREAM_COLUMN}, part,
+                    error));
+    return ff_copy_string(&source->part[*part].column, column, error);
 }
 
 ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain, bool nested,

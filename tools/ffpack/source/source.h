@@ -71,19 +71,24 @@ struct ff_source_part;
 typedef ff_status ff_source_unwrap(const struct ff_source_part *part, int fd, ff_buffer *made,
                                    ff_image_file *file, ff_error *error);
 
-/* Where items are stored. A stream is an archive or a compressed file that can only be read
- * sequentially: its items' offsets are member ordinals or offsets of unpacked bytes, and their
- * storage order is the order of reading. */
+/* What can only be read sequentially, and what items' offsets are there. */
+typedef enum ff_stream_kind {
+    FF_STREAM_NONE,    /* a file: any range of its bytes is read */
+    FF_STREAM_ARCHIVE, /* the ordinals of members */
+    FF_STREAM_BYTES,   /* a compressed file (input.h): the offsets of unpacked bytes */
+    FF_STREAM_COLUMN,  /* a column of a parquet file (parquet/reader.h): the numbers of rows */
+} ff_stream_kind;
+
+/* Where items are stored. The storage order of the items of a stream is the order of reading. */
 typedef struct ff_source_part {
     char *path;     /* for messages */
     int fd;         /* -1 for a stream, or a file that its reader opens */
     uint64_t bytes; /* the file's, if fd is -1 and it is not a stream */
-    bool stream;
+    ff_stream_kind stream;
     bool nested;              /* an archive's: as ff_archive_open's */
-    bool packed;              /* a stream's: a compressed file (input.h), not an archive */
     bool records;             /* items are records: a key ends with its number after a colon */
     ff_source_unwrap *unwrap; /* NULL: items are image files */
-    char *column;             /* for `unwrap`: where the image is in a record, or NULL; owned */
+    char *column; /* for `unwrap`: where the image is in a record; of a stream: the column; owned */
 } ff_source_part;
 
 typedef struct ff_source_split {
@@ -219,6 +224,9 @@ FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, 
 /* Adds the compressed file `path` as a stream; items' offsets are those of its unpacked bytes. */
 FF_MUST_USE ff_status ff_source_add_packed(ff_source *source, const char *path, uint32_t *part,
                                            ff_error *error);
+/* Adds the column of this path of the parquet file `path` as a stream. */
+FF_MUST_USE ff_status ff_source_add_column(ff_source *source, const char *path, const char *column,
+                                           uint32_t *part, ff_error *error);
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);

@@ -5,6 +5,7 @@
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/parquet/reader.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -98,8 +99,9 @@ struct ff_stream {
     uint64_t next;    /* the next position to be taken */
     uint64_t stop_at; /* positions above it will not be taken */
     ff_archive *archive;
-    ff_input *input; /* of a packed file */
-    uint32_t part;   /* that `archive` or `input` reads */
+    ff_input *input;           /* of a compressed file */
+    ff_parquet_column *column; /* of a parquet file */
+    uint32_t part;             /* that one of them reads */
 };
 
 ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_source_split *split,
@@ -130,6 +132,7 @@ static ff_status changed(const ff_source_part *part, const ff_item *item, ff_err
 static void close_part(ff_stream *stream) {
     ff_archive_close(&stream->archive);
     ff_input_close(&stream->input);
+    ff_parquet_column_close(&stream->column);
 }
 
 /* Advances to the item's member. */
@@ -171,6 +174,30 @@ static ff_status read_packed(ff_stream *stream, const ff_item *item, void *to, f
     return ff_input_exactly(stream->input, to, item->bytes, "a record", error);
 }
 
+static ff_status read_row(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    const ff_source_part *part = &stream->source->part[item->part];
+    ff_parquet_value value;
+    if (!stream->column || stream->part != item->part) {
+        close_part(stream);
+        FF_TRY(ff_parquet_column_open(&stream->column, part->path, part->column, error));
+        stream->part = item->part;
+    }
+    FF_TRY(ff_parquet_column_row(stream->column, item->offset, &value, error));
+    if (value.null || value.length != item->bytes) return changed(part, item, error);
+    memcpy(to, value.bytes, value.length);
+    return FF_OK;
+}
+
+static ff_status read_bytes(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    switch (stream->source->part[item->part].stream) {
+    case FF_STREAM_BYTES: return read_packed(stream, item, to, error);
+    case FF_STREAM_COLUMN: return read_row(stream, item, to, error);
+    case FF_STREAM_ARCHIVE:
+    case FF_STREAM_NONE: break;
+    }
+    return read_member(stream, item, to, error);
+}
+
 static ff_status read_items(ff_stream *stream, uint64_t first, uint64_t end, ff_stream_items *items,
                             ff_error *error) {
     for (uint64_t position = first; position < end; position++) {
@@ -181,9 +208,7 @@ static ff_status read_items(ff_stream *stream, uint64_t first, uint64_t end, ff_
                           "items", error));
         FF_TRY(ff_reserve(&items->bytes, &items->bytes_capacity, items->used + item.bytes + 1, 1,
                           "items", error));
-        unsigned char *to = items->bytes + items->used;
-        FF_TRY(stream->source->part[item.part].packed ? read_packed(stream, &item, to, error)
-                                                      : read_member(stream, &item, to, error));
+        FF_TRY(read_bytes(stream, &item, items->bytes + items->used, error));
         items->place[items->count++] = (struct ff_stream_place){
             .part = item.part, .offset = item.offset, .start = items->used};
         items->used += item.bytes;
