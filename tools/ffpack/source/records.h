@@ -1,7 +1,7 @@
 /* Records: files that hold one sample after another, each with columns of which one is an image and
- * one perhaps a label (TFRecords, MDS, LitData, .beton, parquet). An item's key is "FILE:N", N its record's
- * number in the file, from 0; messages call it "PATH: record N at byte B". Thread rule: one thread.
- */
+ * one perhaps a label (TFRecords, MDS, LitData, .beton, parquet). An item's key is "FILE:N", N its
+ * record's number in the file, from 0; messages call it "PATH: record N at byte B". Thread rule:
+ * one thread. */
 #ifndef FF_FFPACK_SOURCE_RECORDS_H
 #define FF_FFPACK_SOURCE_RECORDS_H
 

@@ -16,15 +16,16 @@ ff_status ff_parquet_column_open(ff_parquet_column **out, const char *path, cons
     ff_parquet_column *column;
     *out = NULL;
     FF_TRY(ff_alloc(&column, 1, sizeof *column, "a column", error));
-    ff_status status = ff_parquet_open(&column->parquet, path, error);
+    ff_parquet *parquet = &column->parquet;
     size_t at = 0;
-    while (at < column->parquet.leaf_count && strcmp(column->parquet.leaf[at].path, leaf) != 0)
-        at++;
-    if (status == FF_OK)
-        status = at < column->parquet.leaf_count
-                     ? ff_parquet_values_open(&column->values, &column->parquet, at, error)
-                     : ff_fail(error, FF_BAD_DATA, "%s: changed since it was listed: no column %s",
-                               path, leaf);
+    ff_status status;
+    FF_TRY_DONE(ff_parquet_open(parquet, path, error));
+    while (at < parquet->leaf_count && strcmp(parquet->leaf[at].path, leaf) != 0) at++;
+    if (at == parquet->leaf_count)
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: changed since it was listed: no column %s",
+                            path, leaf));
+    FF_TRY_DONE(ff_parquet_values_open(&column->values, parquet, at, error));
+done:
     if (status == FF_OK)
         *out = column;
     else
