@@ -1,9 +1,9 @@
 /* Event files: checksums, the bytes of a record, one write a flush, and a disk that is full. Python
  * reads them, too: report/test_events.py. */
-#include "train/report/events/crc32c.h"
 #include "train/report/events/events.h"
 
 #include "format/base/bytes.h"
+#include "format/base/crc32c.h"
 #include "format/base/read.h"
 #include "tests/unit/format_set.h"
 

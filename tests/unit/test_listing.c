@@ -222,14 +222,14 @@ static void parts_keep_their_sizes(void **state) {
         assert_non_null(source);
         ff_source_reader *reader;
         ff_item item = {.offset = 3, .bytes = 4, .key = "key", .key_bytes = 3};
-        const unsigned char *bytes;
+        ff_image_file file;
         assert_ok(ff_source_add_file(source, name, listed, &item.part, error));
         assert_ok(ff_source_reader_create(&reader, source, NULL, error));
         const ff_source_split split = {0};
-        const ff_status status = ff_source_read(reader, &split, &item, &bytes, &failure);
+        const ff_status status = ff_source_read(reader, &split, &item, &file, &failure);
         assert_int_equal(status, listed == 10 ? FF_OK : FF_BAD_DATA);
         if (listed == 10)
-            assert_memory_equal(bytes, "3456", 4);
+            assert_memory_equal(file.bytes, "3456", 4);
         else
             assert_non_null(strstr(failure.message, "changed since it was listed: has 10 bytes"));
         ff_source_reader_destroy(&reader);

@@ -72,7 +72,7 @@ class WriterOptions(TypedDict, total=False):
 class PackOptions(WriterOptions, total=False):
     """The options of ffpack, with _ for -; the program's --help explains each."""
     resume: bool
-    format: Literal["auto", "idx", "cifar", "npy", "webdataset", "imagenet", "archive", "list", "folder"]
+    format: Literal["auto", "idx", "cifar", "npy", "tfrecord", "mds", "litdata", "beton", "parquet", "webdataset", "imagenet", "archive", "list", "folder"]
     classes: Union[Path, Iterable[str]]
     labels: Words
     splits: Words

@@ -24,6 +24,8 @@ static const char summary[] =
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
+    "  TFRecords; parquet files of Hugging Face; sets of MosaicML Streaming (MDS) and LitData;\n"
+    "    FFCV's .beton\n"
     "An archive may lie behind a URL (https://, s3://, gs://) or come from the standard input (-);\n"
     "images in class folders may lie in a bucket (s3://bucket/photos/).\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"

@@ -66,8 +66,8 @@ void ff_options_add_check(ff_option_table *table) {
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"format", 0, FF_OPTION_STRING,
-         "auto|idx|cifar|npy|webdataset|imagenet|archive|list|folder", &arguments->format, NULL, 0,
-         0, "what SOURCE is (default: auto, by its content)"},
+         "auto|idx|cifar|npy|tfrecord|mds|litdata|beton|parquet|webdataset|imagenet|archive|list|folder",
+         &arguments->format, NULL, 0, 0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one per line in the order of the labels, if the source has none, or to "
          "change its order"},

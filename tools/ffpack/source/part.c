@@ -32,8 +32,21 @@ ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes
 
 ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested, uint32_t *part,
                                ff_error *error) {
-    ff_source_part added = {.fd = -1, .stream = true, .nested = nested};
+    ff_source_part added = {.fd = -1, .stream = FF_STREAM_ARCHIVE, .nested = nested};
     return add_part(source, path, added, part, error);
+}
+
+ff_status ff_source_add_packed(ff_source *source, const char *path, uint32_t *part,
+                               ff_error *error) {
+    return add_part(source, path, (ff_source_part){.fd = -1, .stream = FF_STREAM_BYTES}, part,
+                    error);
+}
+
+ff_status ff_source_add_column(ff_source *source, const char *path, const char *column,
+                               uint32_t *part, ff_error *error) {
+    FF_TRY(add_part(source, path, (ff_source_part){.fd = -1, .stream = FF_STREAM_COLUMN}, part,
+                    error));
+    return ff_copy_string(&source->part[*part].column, column, error);
 }
 
 ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain, bool nested,

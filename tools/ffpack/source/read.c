@@ -24,6 +24,7 @@ struct ff_source_reader {
     int fd; /* part fd_part's, if the part has no descriptor; else -1 */
     uint32_t fd_part;
     ff_buffer path;
+    ff_buffer made; /* by a part's unwrap */
 };
 
 ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *source,
@@ -46,6 +47,7 @@ void ff_source_reader_destroy(ff_source_reader **reader) {
     ff_close_file(&(*reader)->fd);
     free((*reader)->window);
     ff_buffer_free(&(*reader)->path);
+    ff_buffer_free(&(*reader)->made);
     free(*reader);
     *reader = NULL;
 }
@@ -115,7 +117,9 @@ static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, f
     const ff_source_part *part = &reader->source->part[number];
     *fd = part->fd;
     if (part->fd >= 0) return FF_OK;
-    if (reader->fd_part != number || reader->fd < 0) {
+    const ff_source_part *parts = reader->source->part;
+    if (reader->fd < 0 ||
+        (reader->fd_part != number && strcmp(parts[reader->fd_part].path, part->path) != 0)) {
         uint64_t bytes;
         ff_close_file(&reader->fd);
         FF_TRY(ff_source_open_file(part->path, &reader->fd, &bytes, error));
@@ -140,8 +144,8 @@ static ff_status read_object(ff_source_reader *reader, const ff_source_split *sp
                                   &own, error);
 }
 
-ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
-                         const ff_item *item, const unsigned char **bytes, ff_error *error) {
+static ff_status read_bytes(ff_source_reader *reader, const ff_source_split *split,
+                            const ff_item *item, const unsigned char **bytes, ff_error *error) {
     if (item->part == FF_PART_FILE) {
         reader->part = FF_PART_FILE;
         FF_TRY(ff_elsewhere_folder() ? read_object(reader, split, item, error)
@@ -180,6 +184,34 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
     return FF_OK;
 }
 
+ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
+                         const ff_item *item, ff_image_file *file, ff_error *error) {
+    char name[1024];
+    int fd = -1;
+    file->length = item->bytes;
+    FF_TRY(read_bytes(reader, split, item, &file->bytes, error));
+    if (item->part == FF_PART_FILE) return FF_OK;
+    const ff_source_part *part = &reader->source->part[item->part];
+    if (!part->unwrap) return FF_OK;
+    if (!part->stream) FF_TRY(open_part(reader, item->part, &fd, error));
+    const ff_status status = part->unwrap(part, fd, &reader->made, file, error);
+    if (status == FF_OK) return FF_OK;
+    ff_source_item_name(reader->source, split, item, name, sizeof name);
+    return ff_fail_within(error, status, "%s", name);
+}
+
+/* "PATH: record 3 at byte 4711", "PATH: row 3" */
+static void name_record(const ff_source_part *part, const ff_item *item, char *text, size_t size) {
+    const char *key = item->key, *colon = memrchr(key, ':', item->key_bytes);
+    const char *number = colon ? colon + 1 : key;
+    const int digits = (int)(key + item->key_bytes - number);
+    if (part->stream == FF_STREAM_COLUMN)
+        snprintf(text, size, "%s: row %.*s", part->path, digits, number);
+    else
+        snprintf(text, size, "%s: record %.*s at %sbyte %" PRIu64, part->path, digits, number,
+                 part->stream ? "unpacked " : "", item->offset);
+}
+
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
                                 const ff_item *item, char *text, size_t size) {
     const char *key = item->key;
@@ -187,6 +219,8 @@ const char *ff_source_item_name(const ff_source *source, const ff_source_split *
     if (item->part == FF_PART_FILE)
         snprintf(text, size, "%s%s%.*s", absolute ? "" : split->root, absolute ? "" : "/",
                  (int)item->key_bytes, key);
+    else if (source->part[item->part].records)
+        name_record(&source->part[item->part], item, text, size);
     else
         snprintf(text, size, "%s: %s%.*s", source->part[item->part].path,
                  source->encoded ? "" : "item ", (int)item->key_bytes, (const char *)item->key);

@@ -9,9 +9,9 @@
 #include "tools/ffpack/source/divide.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/list/header.h"
+#include "tools/ffpack/source/shards.h"
 #include "tools/ffpack/source/stream.h"
 #include "tools/ffpack/source/unrecognized.h"
-#include "tools/ffpack/source/webdataset/tars.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -23,13 +23,17 @@
 #include <sys/stat.h>
 
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
-    ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder;
+    ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder,
+    ff_source_tfrecord, ff_source_mds, ff_source_litdata, ff_source_beton, ff_source_parquet;
 
 /* In the order of detection; ends with NULL. */
-static const ff_source_format *const formats[] = {
-    &ff_source_idx,        &ff_source_cifar,    &ff_source_npy,
-    &ff_source_webdataset, &ff_source_imagenet, &ff_source_archive,
-    &ff_source_list_file,  &ff_source_folder,   NULL};
+static const ff_source_format *const formats[] = {&ff_source_idx,        &ff_source_cifar,
+                                                  &ff_source_npy,        &ff_source_tfrecord,
+                                                  &ff_source_mds,        &ff_source_litdata,
+                                                  &ff_source_beton,      &ff_source_parquet,
+                                                  &ff_source_webdataset, &ff_source_imagenet,
+                                                  &ff_source_archive,    &ff_source_list_file,
+                                                  &ff_source_folder,     NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
@@ -196,7 +200,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
 static ff_status detect_objects(ff_source *source, ff_error *error) {
     bool tars;
     if (source->format) return FF_OK;
-    FF_TRY(ff_web_tars_look(ff_elsewhere_folder(), &tars, error));
+    FF_TRY(ff_shards_look(ff_elsewhere_folder(), &ff_web_tars, &tars, error));
     source->format = tars ? &ff_source_webdataset : &ff_source_folder;
     return FF_OK;
 }
@@ -327,6 +331,7 @@ void ff_source_close(ff_source **out) {
     for (size_t i = 0; i < source->part_count; i++) {
         ff_close_file(&source->part[i].fd);
         free(source->part[i].path);
+        free(source->part[i].column);
     }
     for (size_t i = 0; i < source->split_count; i++) ff_source_free_split(&source->split[i]);
     free(source->part);

@@ -60,14 +60,38 @@ typedef struct ff_source_format {
     const char *labels; /* where its labels are; required unless `uses` has FF_USES_TREE */
 } ff_source_format;
 
-/* Where items are stored. A stream is an archive that can only be read sequentially: its items'
- * offsets are member ordinals, and their storage order is the order of reading. */
+/* An image file in memory. */
+typedef struct ff_image_file {
+    const unsigned char *bytes;
+    uint64_t length;
+} ff_image_file;
+
+struct ff_source_part;
+
+/* Makes an item's image file of the bytes that the item has in its part: a range of them, or the
+ * bytes of `made`, which is reused. *file holds the item's bytes before. `fd` is the part's file,
+ * -1 for a stream. FF_BAD_DATA; the message follows the item's name. Thread-safe. */
+typedef ff_status ff_source_unwrap(const struct ff_source_part *part, int fd, ff_buffer *made,
+                                   ff_image_file *file, ff_error *error);
+
+/* What can only be read sequentially, and what items' offsets are there. */
+typedef enum ff_stream_kind {
+    FF_STREAM_NONE,    /* a file: any range of its bytes is read */
+    FF_STREAM_ARCHIVE, /* the ordinals of members */
+    FF_STREAM_BYTES,   /* a compressed file (input.h): the offsets of unpacked bytes */
+    FF_STREAM_COLUMN,  /* a column of a parquet file (parquet/reader.h): the numbers of rows */
+} ff_stream_kind;
+
+/* Where items are stored. The storage order of the items of a stream is the order of reading. */
 typedef struct ff_source_part {
     char *path;     /* for messages */
     int fd;         /* -1 for a stream, or a file that its reader opens */
     uint64_t bytes; /* the file's, if fd is -1 and it is not a stream */
-    bool stream;
-    bool nested; /* a stream's: as ff_archive_open's */
+    ff_stream_kind stream;
+    bool nested;              /* an archive's: as ff_archive_open's */
+    bool records;             /* items are records: a key ends with its number after a colon */
+    ff_source_unwrap *unwrap; /* NULL: items are image files */
+    char *column; /* for `unwrap`: where the image is in a record; of a stream: the column; owned */
 } ff_source_part;
 
 typedef struct ff_source_split {
@@ -176,11 +200,10 @@ FF_MUST_USE ff_status ff_source_reader_create(ff_source_reader **reader, const f
  * announced once, by one of a stream's readers. */
 FF_MUST_USE ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end,
                                       ff_error *error);
-/* All of an item's bytes, valid until the next call; with a stream only announced items. If the
- * item is a file, it must still have the size it was listed with. */
+/* An item's image file, or the bytes of its array, valid until the next call; with a stream only
+ * announced items. If the item is a file, it must still have the size it was listed with. */
 FF_MUST_USE ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
-                                     const ff_item *item, const unsigned char **bytes,
-                                     ff_error *error);
+                                     const ff_item *item, ff_image_file *file, ff_error *error);
 void ff_source_reader_destroy(ff_source_reader **reader);
 
 /* Whether folders in `path`, or folders in these, hold files with names of images. */
@@ -201,6 +224,12 @@ FF_MUST_USE ff_status ff_source_add_archive(ff_source *source, const char *path,
                                             bool nested, uint32_t *part, ff_error *error);
 /* Adds the archive `path` as a stream. */
 FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
+                                           uint32_t *part, ff_error *error);
+/* Adds the compressed file `path` as a stream; items' offsets are those of its unpacked bytes. */
+FF_MUST_USE ff_status ff_source_add_packed(ff_source *source, const char *path, uint32_t *part,
+                                           ff_error *error);
+/* Adds the column of this path of the parquet file `path` as a stream. */
+FF_MUST_USE ff_status ff_source_add_column(ff_source *source, const char *path, const char *column,
                                            uint32_t *part, ff_error *error);
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,

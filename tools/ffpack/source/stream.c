@@ -5,6 +5,8 @@
 #include "format/base/read.h"
 #include "tools/ffpack/source/ahead.h"
 #include "tools/ffpack/source/archive/archive.h"
+#include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/parquet/reader.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -99,7 +101,9 @@ struct ff_stream {
     uint64_t next;    /* the next position to be taken */
     uint64_t stop_at; /* positions above it will not be taken */
     ff_archive *archive;
-    uint32_t part; /* that `archive` reads */
+    ff_input *input;           /* of a compressed file */
+    ff_parquet_column *column; /* of a parquet file */
+    uint32_t part;             /* that one of them reads */
 };
 
 ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_source_split *split,
@@ -129,11 +133,17 @@ static ff_status changed(const ff_source_part *part, const ff_item *item, ff_err
                    part->path, (int)item->key_bytes, (const char *)item->key);
 }
 
+static void close_part(ff_stream *stream) {
+    ff_archive_close(&stream->archive);
+    ff_input_close(&stream->input);
+    ff_parquet_column_close(&stream->column);
+}
+
 /* Advances to the item's member. */
 static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *error) {
     const ff_source_part *part = &stream->source->part[item->part];
     if (!stream->archive || stream->part != item->part) {
-        ff_archive_close(&stream->archive);
+        close_part(stream);
         FF_TRY(ff_archive_open(&stream->archive, part->path, part->nested, error));
         stream->part = item->part;
     }
@@ -148,24 +158,64 @@ static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *e
     }
 }
 
+static ff_status read_member(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    size_t got;
+    FF_TRY(find_member(stream, item, error));
+    FF_TRY(ff_archive_read(stream->archive, to, item->bytes, &got, error));
+    return got == item->bytes ? FF_OK : changed(&stream->source->part[item->part], item, error);
+}
+
+/* The bytes may have been read before, if items share some. */
+static ff_status read_packed(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    const ff_source_part *part = &stream->source->part[item->part];
+    const bool same = stream->input && stream->part == item->part;
+    if (!same || ff_input_at(stream->input) > item->offset) {
+        close_part(stream);
+        FF_TRY(ff_input_open_zstd(&stream->input, part->path, error));
+        stream->part = item->part;
+    }
+    FF_TRY(ff_input_skip_to(stream->input, item->offset, "a record", error));
+    return ff_input_exactly(stream->input, to, item->bytes, "a record", error);
+}
+
+static ff_status read_row(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    const ff_source_part *part = &stream->source->part[item->part];
+    ff_parquet_value value;
+    if (!stream->column || stream->part != item->part) {
+        close_part(stream);
+        FF_TRY(ff_parquet_column_open(&stream->column, part->path, part->column, error));
+        stream->part = item->part;
+    }
+    FF_TRY(ff_parquet_column_row(stream->column, item->offset, &value, error));
+    if (value.null || value.length != item->bytes) return changed(part, item, error);
+    memcpy(to, value.bytes, value.length);
+    return FF_OK;
+}
+
+static ff_status read_bytes(ff_stream *stream, const ff_item *item, void *to, ff_error *error) {
+    switch (stream->source->part[item->part].stream) {
+    case FF_STREAM_BYTES: return read_packed(stream, item, to, error);
+    case FF_STREAM_COLUMN: return read_row(stream, item, to, error);
+    case FF_STREAM_ARCHIVE:
+    case FF_STREAM_NONE: break;
+    }
+    return read_member(stream, item, to, error);
+}
+
 static ff_status read_items(ff_stream *stream, uint64_t first, uint64_t end, ff_stream_items *items,
                             ff_error *error) {
     for (uint64_t position = first; position < end; position++) {
         ff_item item;
         FF_TRY(ff_listing_item(stream->cursor, stream->split->order[position], &item, error));
         if (item.part == FF_PART_FILE || !stream->source->part[item.part].stream) continue;
-        FF_TRY(find_member(stream, &item, error));
         FF_TRY(ff_reserve(&items->place, &items->capacity, items->count + 1, sizeof *items->place,
                           "items", error));
         FF_TRY(ff_reserve(&items->bytes, &items->bytes_capacity, items->used + item.bytes + 1, 1,
                           "items", error));
-        size_t got;
-        FF_TRY(
-            ff_archive_read(stream->archive, items->bytes + items->used, item.bytes, &got, error));
-        if (got != item.bytes) return changed(&stream->source->part[item.part], &item, error);
+        FF_TRY(read_bytes(stream, &item, items->bytes + items->used, error));
         items->place[items->count++] = (struct ff_stream_place){
             .part = item.part, .offset = item.offset, .start = items->used};
-        items->used += got;
+        items->used += item.bytes;
     }
     return FF_OK;
 }
@@ -206,7 +256,7 @@ ff_ahead *ff_stream_ahead(const ff_stream *stream) {
 void ff_stream_destroy(ff_stream **stream) {
     if (!*stream) return;
     ff_ahead_destroy(&(*stream)->ahead);
-    ff_archive_close(&(*stream)->archive);
+    close_part(*stream);
     ff_listing_cursor_destroy(&(*stream)->cursor);
     pthread_cond_destroy(&(*stream)->turn);
     pthread_mutex_destroy(&(*stream)->mutex);

@@ -7,12 +7,15 @@
 #include <string.h>
 
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
-    ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder;
+    ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder,
+    ff_source_tfrecord, ff_source_mds, ff_source_litdata, ff_source_beton, ff_source_parquet;
 
 /* Usual formats come first: among equally near formats the first ones are named. */
 static const ff_source_format *const usual[] = {
-    &ff_source_folder, &ff_source_list_file, &ff_source_archive,  &ff_source_webdataset,
-    &ff_source_npy,    &ff_source_idx,       &ff_source_imagenet, &ff_source_cifar};
+    &ff_source_folder,   &ff_source_list_file, &ff_source_archive,  &ff_source_webdataset,
+    &ff_source_npy,      &ff_source_idx,       &ff_source_imagenet, &ff_source_cifar,
+    &ff_source_tfrecord, &ff_source_mds,       &ff_source_litdata,  &ff_source_beton,
+    &ff_source_parquet};
 
 enum { USUAL = sizeof usual / sizeof usual[0], NEAREST = 3, FAR = 4 };
 

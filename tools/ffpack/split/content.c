@@ -39,12 +39,12 @@ static ff_status keep_run(slot *to, ff_error *error) {
 }
 
 static ff_status read_run(const content *job, slot *to, const ff_item *run, ff_error *error) {
-    const unsigned char *bytes;
+    ff_image_file file;
     if (to->length) FF_TRY(keep_run(to, error));
-    const ff_status status = ff_source_read(to->reader, job->split, run, &bytes, error);
+    const ff_status status = ff_source_read(to->reader, job->split, run, &file, error);
     if (status != FF_OK) return job->skip ? FF_OK : status;
-    to->bytes = bytes;
-    to->length = run->bytes;
+    to->bytes = file.bytes;
+    to->length = file.length;
     return FF_OK;
 }
 

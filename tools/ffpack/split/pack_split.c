@@ -76,7 +76,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     const ff_metadata *metadata = packing->metadata;
     const void **label = packing->label[worker];
     const char *labels = sample->item.labels;
-    const uint64_t checksum = ff_checksum(sample->bytes, sample->item.bytes);
+    const uint64_t checksum = ff_checksum(sample->file.bytes, sample->file.length);
     FF_TRY(check_new(packing, &sample->item, checksum, error));
     for (size_t i = 0; i < metadata->field_count; i++) {
         label[i] = labels;

@@ -23,12 +23,12 @@ static ff_decode_options decode_options(const ff_sample_plan *plan) {
 static ff_status look_at(ff_sample_plan *plan, const ff_source_split *split, const ff_item *item,
                          ff_source_reader *reader, ff_error *error) {
     const ff_decode_options options = decode_options(plan);
-    const unsigned char *bytes;
+    ff_image_file file;
     char name[NAME_BYTES];
     ff_image_info info;
     ff_source_item_name(plan->source, split, item, name, sizeof name);
-    FF_TRY(ff_source_read(reader, split, item, &bytes, error));
-    const ff_status status = ff_decode_probe(bytes, item->bytes, &options, &info, error);
+    FF_TRY(ff_source_read(reader, split, item, &file, error));
+    const ff_status status = ff_decode_probe(file.bytes, file.length, &options, &info, error);
     if (status != FF_OK) return ff_fail_within(error, status, "%s", name);
     plan->first_height = info.height;
     plan->first_width = info.width;
@@ -282,15 +282,17 @@ static ff_status wrong_size(const ff_sampler *sampler, const char *name, uint32_
 
 /* An item's pixels as an image: decoded, as far as the geometry needs them, or interleaved from its
  * planes. *width and *height are the item's, even if the decoder reduced it. */
-static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_sample *sample,
-                            uint32_t *width, uint32_t *height, ff_error *error) {
+static ff_status make_image(ff_sampler *sampler, ff_sample *sample, uint32_t *width,
+                            uint32_t *height, ff_error *error) {
+    const unsigned char *bytes = sample->file.bytes;
+    const uint64_t length = sample->file.length;
     const ff_sample_plan *plan = sampler->plan;
     ff_image *image = &sampler->image;
     if (plan->source->encoded) {
         ff_decode_options options = decode_options(plan);
         ff_image_info info;
         ff_region needed;
-        FF_TRY(ff_decode_probe(bytes, sample->item.bytes, &options, &info, error));
+        FF_TRY(ff_decode_probe(bytes, length, &options, &info, error));
         *width = info.width;
         *height = info.height;
         FF_TRY(ff_geometry_needed(&plan->geometry, info.width, info.height, &sampler->scratch,
@@ -298,10 +300,9 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
         if (plan->fast_decode)
             FF_TRY(ff_geometry_reduction(&plan->geometry, info.width, info.height,
                                          &options.reduction, error));
-        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, &needed, image,
-                         error));
+        FF_TRY(ff_decode(sampler->decoder, bytes, length, &options, &needed, image, error));
         sample->warning = ff_decoder_warning(sampler->decoder);
-        sample->turned = ff_decode_is_turned(bytes, sample->item.bytes);
+        sample->turned = ff_decode_is_turned(bytes, length);
         sample->clipped =
             image->clips &&
             memchr(image->pixels, 255, (size_t)image->width * image->height * image->channels);
@@ -326,9 +327,8 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
     const ff_sample_plan *plan = sampler->plan;
     *sample = (ff_sample){.encoded = plan->source->encoded};
     FF_TRY(ff_listing_item(sampler->cursor, number, &sample->item, error));
-    const unsigned char *bytes;
-    FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
-    sample->bytes = bytes;
+    FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &sample->file, error));
+    const unsigned char *bytes = sample->file.bytes;
     sample->width = plan->width;
     sample->height = plan->height;
     if (!plan->source->encoded && (!plan->changed || plan->values != FF_VALUES_U8)) {
@@ -341,7 +341,7 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
     uint32_t native_width = 0, native_height = 0;
     const ff_image *output;
     ff_status status;
-    FF_TRY_DONE(make_image(sampler, bytes, sample, &native_width, &native_height, error));
+    FF_TRY_DONE(make_image(sampler, sample, &native_width, &native_height, error));
     FF_TRY_DONE(ff_geometry_output_size(&plan->geometry, native_width, native_height,
                                         &sample->width, &sample->height, error));
     if (!plan->variable && (sample->width != plan->width || sample->height != plan->height)) {

@@ -43,11 +43,11 @@ typedef struct ff_sample {
     const void *values; /* valid until the sampler's next call */
     uint32_t height, width;
     bool planar;
-    bool encoded;               /* the item is an image file, not a slice of an array */
-    const unsigned char *bytes; /* the item's, [item.bytes]; valid as `values` */
-    bool clipped;               /* greys above 255 became 255 */
-    bool turned;                /* ff_decode_is_turned, of the image file */
-    const char *warning;        /* a warning, or NULL; valid as `values` */
+    bool encoded;        /* the item is an image file, not a slice of an array */
+    ff_image_file file;  /* the item's; valid as `values` */
+    bool clipped;        /* greys above 255 became 255 */
+    bool turned;         /* ff_decode_is_turned, of the image file */
+    const char *warning; /* a warning, or NULL; valid as `values` */
 } ff_sample;
 
 typedef struct ff_sampler ff_sampler;

@@ -1,11 +1,11 @@
 #include "train/report/events/events.h"
 
 #include "format/base/bytes.h"
+#include "format/base/crc32c.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/read.h"
 #include "train/checkpoint/protobuf.h"
-#include "train/report/events/crc32c.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* WebDataset: tars whose members are grouped into samples by their names (sample.h), as
  * https://github.com/webdataset/webdataset reads them. SOURCE is a tar (plain or compressed), a
- * folder of tars, or a brace pattern like train-{000..146}.tar (tars.h).
+ * folder of tars, or a brace pattern like train-{000..146}.tar (shards.h).
  *
  * Consecutive members of one key are a sample; groups never cross tars. Items are numbered in the
  * order of reading, and an item's key is its sample's (__key__), which is often unique only within
@@ -13,14 +13,29 @@
  * "./" of members' names is not part of the key. */
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive/archive.h"
-#include "tools/ffpack/source/class_set.h"
+#include "tools/ffpack/source/label_values.h"
+#include "tools/ffpack/source/shards.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/webdataset/sample.h"
-#include "tools/ffpack/source/webdataset/tars.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* A tar's extensions: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
+static bool is_tar_name(const char *name) {
+    static const char *const ends[] = {".tar",    ".tgz",     ".tbz2",   ".txz",    ".tzst",
+                                       ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t end = strlen(ends[i]);
+        if (length > end && !strcasecmp(name + length - end, ends[i])) return true;
+    }
+    return false;
+}
+
+const ff_shard_kind ff_web_tars = {.one = "tar", .many = "tars", .is_name = is_tar_name};
 
 /* ---- detection ----------------------------------------------------------------------------- */
 
@@ -64,10 +79,10 @@ static bool webdataset_detect(const char *path, const unsigned char *head, size_
                               ff_error *error) {
     bool zip = head && head_bytes > 2 && !memcmp(head, "PK", 2);
     if (head) return !zip && ff_archive_looks_like(head, head_bytes) && tar_is_web(path, error);
-    ff_web_tars tars;
-    if (ff_web_tars_find(&tars, path, NULL, error) != FF_OK) return false;
+    ff_shards tars;
+    if (ff_shards_find(&tars, path, &ff_web_tars, NULL, error) != FF_OK) return false;
     bool web = tar_is_web(ff_names_at(&tars.path, 0), error);
-    ff_web_tars_free(&tars);
+    ff_shards_free(&tars);
     return web;
 }
 
@@ -87,10 +102,7 @@ typedef struct web {
     /* The place of all samples' labels. */
     enum { LABEL_UNKNOWN, LABEL_CLS, LABEL_JSON } origin;
     const char *key; /* of the .json */
-    enum { VALUE_UNKNOWN, VALUE_NUMBERS, VALUE_NAMES } values;
-    bool fixed;       /* --classes: no other names */
-    uint32_t counted; /* classes that numbers may count; 0 = any */
-    ff_class_set classes;
+    ff_label_values values;
     ff_web_label label;
     ff_buffer unlabeled; /* the first such sample, for messages */
     bool labeled;        /* there was a sample with a label */
@@ -151,48 +163,17 @@ static ff_status note_unlabeled(web *state, ff_error *error) {
     return status;
 }
 
-static ff_status number_label(web *state, int32_t *label, ff_error *error) {
-    int64_t most = state->counted ? (int64_t)state->counted - 1 : INT32_MAX;
-    if (state->values == VALUE_NAMES)
-        return ff_fail(error, FF_BAD_DATA, "has a number as its label, others have names");
-    state->values = VALUE_NUMBERS;
-    if (state->label.number < -1 || state->label.number > most)
-        return ff_fail(error, FF_BAD_DATA, "has label %" PRId64 ", wanted -1 to %" PRId64 "%s%s",
-                       state->label.number, most, state->counted ? " as in " : "",
-                       state->counted ? state->source->classes : "");
-    *label = (int32_t)state->label.number;
-    return FF_OK;
-}
-
-static ff_status name_label(web *state, int32_t *label, ff_error *error) {
-    const ff_buffer *name = &state->label.name;
-    const char *bytes = name->length ? name->bytes : "";
-    uint32_t number;
-    if (state->values == VALUE_NUMBERS || state->source->label_kind == FF_LABEL_NUMBERS)
-        return ff_fail(error, FF_BAD_DATA, "has a name as its label, wanted a number");
-    state->values = VALUE_NAMES;
-    if (state->fixed) {
-        if (!state->classes.count)
-            FF_TRY(ff_class_set_take(&state->classes, &state->source->labels.field[0], error));
-        number = ff_class_set_find(&state->classes, bytes, name->length);
-        if (number == UINT32_MAX)
-            return ff_fail(error, FF_BAD_DATA, "has label '%.*s', which is not in %s",
-                           (int)name->length, bytes, state->source->classes);
-    } else {
-        FF_TRY(ff_class_set_add(&state->classes, bytes, name->length, &number, error));
-    }
-    *label = (int32_t)number;
-    return FF_OK;
-}
-
 /* ---- samples ------------------------------------------------------------------------------- */
 
 static ff_status take_sample(web *state, int32_t *label, ff_error *error) {
     FF_TRY(ff_web_sample_check(&state->sample, error));
     FF_TRY(find_label(state, error));
     if (ff_web_is_unlabeled(&state->label)) return FF_OK;
-    return state->label.kind == FF_WEB_NAME ? name_label(state, label, error)
-                                            : number_label(state, label, error);
+    const ff_buffer *name = &state->label.name;
+    return state->label.kind == FF_WEB_NAME
+               ? ff_label_name(&state->values, name->length ? name->bytes : "", name->length, label,
+                               error)
+               : ff_label_number(&state->values, state->label.number, label, error);
 }
 
 /* Counts the members that are not read: captions, arrays, second images, a .json next to the .cls.
@@ -307,8 +288,11 @@ static ff_status list_members(web *state, ff_error *error) {
     }
 }
 
-static ff_status list_tar(web *state, const char *path, ff_error *error) {
+static ff_status list_tar(void *context, ff_source_split *split, const char *path,
+                          ff_error *error) {
     int fd;
+    web *state = context;
+    state->listing = split->listing;
     state->path = path;
     state->part = FF_PART_FILE;
     FF_TRY(ff_source_open_file(path, &fd, &state->bytes, error));
@@ -321,92 +305,36 @@ static ff_status list_tar(web *state, const char *path, ff_error *error) {
 
 /* ---- the set ------------------------------------------------------------------------------- */
 
-static ff_status list_split(web *state, const ff_web_tars *tars, const char *name, bool alone,
-                            ff_error *error) {
-    ff_source_split *split = NULL;
-    for (size_t i = 0; i < tars->path.count; i++) {
-        if (strcmp(ff_names_at(&tars->split, i), name) != 0) continue;
-        if (!split) FF_TRY(ff_source_add_split(state->source, alone ? "" : name, &split, error));
-        state->listing = split->listing;
-        FF_TRY(list_tar(state, ff_names_at(&tars->path, i), error));
-    }
-    return FF_OK;
-}
-
-static ff_status list_splits(web *state, const ff_web_tars *tars, ff_error *error) {
-    bool alone = true;
-    for (size_t i = 1; i < tars->split.count; i++)
-        alone = alone && !strcmp(ff_names_at(&tars->split, i), ff_names_at(&tars->split, 0));
-    for (size_t i = 0; ff_web_splits[i]; i++)
-        FF_TRY(list_split(state, tars, ff_web_splits[i], alone, error));
-    return FF_OK;
-}
-
-static ff_status change_to_rank(void *context, const void *labels, void *changed, ff_error *error) {
-    (void)error;
-    const uint32_t *rank = context;
-    int32_t label;
-    memcpy(&label, labels, sizeof label);
-    if (label >= 0) label = (int32_t)rank[label];
-    memcpy(changed, &label, sizeof label);
-    return FF_OK;
-}
-
-static ff_status change_to_nothing(void *context, const void *labels, void *changed,
-                                   ff_error *error) {
-    (void)context;
-    (void)labels;
-    (void)changed;
-    (void)error;
-    return FF_OK;
-}
-
-/* Names are numbered in the order of all names; a set without labels gets a field of kind none. */
+/* A set without labels is refused with options for them. */
 static ff_status finish_labels(web *state, ff_error *error) {
-    ff_source *source = state->source;
-    ff_field *field = &source->labels.field[0];
-    if (!state->labeled) {
-        if (source->label)
-            return ff_fail(error, FF_USAGE, "--label: no sample of %s has '%s' in a .json",
-                           source->path, source->label);
-        if (source->classes)
-            return ff_fail(error, FF_USAGE, "--classes: the samples of %s have no labels",
-                           source->path);
-        field->kind = FF_FIELD_NONE;
-        field->width = 0;
-        return ff_source_relabel(source, 0, change_to_nothing, NULL, error);
-    }
-    if (state->values != VALUE_NAMES) return ff_source_read_numbers(source, error);
-    if (state->fixed) return FF_OK;
-    uint32_t *rank;
-    FF_TRY(ff_class_set_finish(&state->classes, &source->labels, 0, &rank, error));
-    ff_status status = ff_source_relabel(source, sizeof(int32_t), change_to_rank, rank, error);
-    free(rank);
-    return status;
+    const ff_source *source = state->source;
+    if (!state->labeled && source->label)
+        return ff_fail(error, FF_USAGE, "--label: no sample of %s has '%s' in a .json",
+                       source->path, source->label);
+    if (!state->labeled && source->classes)
+        return ff_fail(error, FF_USAGE, "--classes: the samples of %s have no labels",
+                       source->path);
+    return ff_label_values_finish(&state->values, state->labeled, error);
 }
 
 static ff_status webdataset_list(ff_source *source, ff_error *error) {
     source->kind = "webdataset";
     source->encoded = true;
-    const char *name = source->label ? source->label : "label";
-    FF_TRY(ff_metadata_add_field(&source->labels, name, FF_FIELD_CLASS, FF_I32, 1, error));
-    if (source->classes) FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
-    ff_web_tars tars;
-    FF_TRY(ff_web_tars_find(&tars, source->path, source, error));
     web state = {.source = source,
                  .origin = source->label ? LABEL_JSON : LABEL_UNKNOWN,
-                 .key = source->label,
-                 .fixed = source->classes != NULL,
-                 .counted = ff_class_numbers_limit(&source->labels.field[0])};
+                 .key = source->label};
+    FF_TRY(ff_label_values_begin(&state.values, source, error));
+    ff_shards tars;
+    FF_TRY(ff_shards_find(&tars, source->path, &ff_web_tars, source, error));
     ff_status status;
-    FF_TRY_DONE(list_splits(&state, &tars, error));
+    FF_TRY_DONE(ff_shards_list(&tars, source, list_tar, &state, error));
     FF_TRY_DONE(finish_labels(&state, error));
 done:
     ff_web_sample_free(&state.sample);
-    ff_class_set_free(&state.classes);
+    ff_label_values_free(&state.values);
     ff_buffer_free(&state.label.name);
     ff_buffer_free(&state.unlabeled);
-    ff_web_tars_free(&tars);
+    ff_shards_free(&tars);
     return status;
 }
 

@@ -1,6 +1,7 @@
-/* CRC-32C (Castagnoli; RFC 3720 section 12.1), as TensorBoard's records use it. Pure. */
-#ifndef FF_TRAIN_EVENTS_CRC32C_H
-#define FF_TRAIN_EVENTS_CRC32C_H
+/* CRC-32C (Castagnoli; RFC 3720 section 12.1), as TensorFlow's records use it: TFRecords and
+ * TensorBoard's event files. Thread-safe. */
+#ifndef FF_BASE_CRC32C_H
+#define FF_BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

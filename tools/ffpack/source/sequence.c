@@ -1,10 +1,11 @@
-#include "tools/ffpack/source/webdataset/sequence.h"
+#include "tools/ffpack/source/sequence.h"
 
 #include "format/base/memory.h"
 #include "format/base/path.h"
 #include "format/cli/say.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,8 +13,8 @@
 /* With more sequences the summary lists none. */
 enum { NOTES_MOST = 8 };
 
-/* A tar's path around the number in its name: the last one that is neither the M of N-of-M nor the
- * 2 of .bz2. */
+/* A shard's path around the number in its name: the last one that is neither the M of N-of-M nor
+ * the 2 of .bz2. */
 typedef struct numbered {
     const char *name;
     size_t before, digits; /* bytes */
@@ -54,16 +55,17 @@ static uint64_t total_of(const numbered *at) {
     return strtoull(after + 4, NULL, 10);
 }
 
-/* A sequence: the tars at `count` places, in the order of their numbers. */
+/* A sequence: the shards at `count` places, in the order of their numbers. */
 typedef struct sequence {
     const numbered *at;
     size_t count;
+    const ff_shard_kind *kind;
     uint64_t present, missing; /* different numbers, and those lacking between first and last */
     const numbered *gap;       /* the one before the first that is lacking */
 } sequence;
 
-static sequence sequence_at(const numbered *at, size_t count) {
-    sequence found = {.at = at, .count = 1, .present = 1};
+static sequence sequence_at(const numbered *at, size_t count, const ff_shard_kind *kind) {
+    sequence found = {.at = at, .count = 1, .kind = kind, .present = 1};
     for (; found.count < count; found.count++) {
         const numbered *last = &at[found.count - 1], *next = last + 1;
         if (compare_text(last, next) != 0) break;
@@ -75,16 +77,25 @@ static sequence sequence_at(const numbered *at, size_t count) {
     return found;
 }
 
+/* "1 tar is", "3 tars are" */
+static ff_said say_shards(const sequence *of, uint64_t count) {
+    char one[64], many[64];
+    snprintf(one, sizeof one, "%s is", of->kind->one);
+    snprintf(many, sizeof many, "%s are", of->kind->many);
+    return ff_say_count(count, one, many);
+}
+
 /* N-of-M counts from 0 or from 1. */
 static ff_status check_total(const sequence *of, const char *source, ff_error *error) {
     const uint64_t total = total_of(of->at);
     if (!total || of->present >= total) return FF_OK;
     const numbered *last = &of->at[of->count - 1];
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: %s of the %" PRIu64 " that their names count, %s to %s; wanted all, or a "
+                   "%s: %s there of the %" PRIu64
+                   " that their names count, %s to %s; wanted all, or a "
                    "brace pattern that names those that are meant",
-                   source, ff_say_count(of->present, "tar is there", "tars are there").text, total,
-                   ff_path_base(of->at->name), ff_path_base(last->name));
+                   source, say_shards(of, of->present).text, total, ff_path_base(of->at->name),
+                   ff_path_base(last->name));
 }
 
 static ff_status note(const sequence *of, ff_names *notes, ff_error *error) {
@@ -92,31 +103,31 @@ static ff_status note(const sequence *of, ff_names *notes, ff_error *error) {
                *last = ff_path_base(of->at[of->count - 1].name);
     if (!of->at->digits) return FF_OK;
     FF_TRY(of->count == 1
-               ? ff_names_add_text(notes, error, "tars: 1 of a sequence of numbers, %s", first)
-               : ff_names_add_text(notes, error, "tars: %zu of a sequence of numbers, %s to %s",
-                                   of->count, first, last));
+               ? ff_names_add_text(notes, error, "%s: 1 of a sequence of numbers, %s",
+                                   of->kind->many, first)
+               : ff_names_add_text(notes, error, "%s: %zu of a sequence of numbers, %s to %s",
+                                   of->kind->many, of->count, first, last));
     if (!of->missing) return FF_OK;
     return ff_names_add_text(notes, error, "%s missing in the sequence of numbers, first after %s",
-                             ff_say_count(of->missing, "tar is", "tars are").text,
-                             ff_path_base(of->gap->name));
+                             say_shards(of, of->missing).text, ff_path_base(of->gap->name));
 }
 
-ff_status ff_web_sequences_check(const ff_names *paths, const char *source, ff_names *notes,
-                                 ff_error *error) {
+ff_status ff_sequences_check(const ff_names *paths, const ff_shard_kind *kind, const char *source,
+                             ff_names *notes, ff_error *error) {
     const size_t count = paths->count;
     size_t sequences = 0;
     numbered *all;
     ff_status status;
-    FF_TRY(ff_alloc(&all, count, sizeof *all, "tars", error));
+    FF_TRY(ff_alloc(&all, count, sizeof *all, "shards", error));
     for (size_t i = 0; i < count; i++) all[i] = number_of(ff_names_at(paths, i));
     qsort(all, count, sizeof *all, compare_numbered);
     for (size_t i = 0; i < count; sequences++) {
-        const sequence of = sequence_at(&all[i], count - i);
+        const sequence of = sequence_at(&all[i], count - i, kind);
         FF_TRY_DONE(check_total(&of, source, error));
         i += of.count;
     }
     for (size_t i = 0; i < count;) {
-        const sequence of = sequence_at(&all[i], count - i);
+        const sequence of = sequence_at(&all[i], count - i, kind);
         if (sequences <= NOTES_MOST || of.missing) FF_TRY_DONE(note(&of, notes, error));
         i += of.count;
     }
