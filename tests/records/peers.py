@@ -133,7 +133,7 @@ def parquet(folder, rng):
     for name, classes, options in (("parquet-hf", True, {}), ("parquet-zstd-v2", True, {"compression": "zstd", "data_page_version": "2.0", "row_group_size": 3}),
                                    ("parquet-gzip-small", False, {"compression": "gzip", "data_page_size": 500, "write_batch_size": 1}),
                                    ("parquet-plain", False, {"compression": "none", "use_dictionary": False, "store_schema": False}),
-                                   ("parquet-snappy-bmp", False, {"row_group_size": 4}),  # bytes that snappy copies
+                                   ("parquet-snappy-bmp", False, {"row_group_size": 4, "write_page_checksum": True}),  # bytes that snappy copies
                                    ("parquet-dictionary", True, {"data_page_version": "2.0", "compression": "snappy", "row_group_size": 5})):
         images, label, rows = pictures(rng, 9), [], []
         for i, picture in enumerate(images):

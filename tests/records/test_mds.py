@@ -97,7 +97,7 @@ bad_mds("samples that are no number", "'samples' is something else, wanted a who
 bad_mds("two columns of images", "mds/index.json: several columns may be the image: a, b", columns={"a": "png", "b": "jpeg"}, shards=[[{"a": png[0], "b": png[1]}]])
 bad_mds("no image", "mds/index.json: no column holds images", columns={"y": "int"}, shards=[[{"y": le.pack(1)}]])
 bad_mds("a label in one shard alone", "has no label, as the chunks before have one", shards=two + [[{"x": png[0], "y": le.pack(1)}]],
-        change=lambda index: index["shards"][1].update(column_encodings=["png", "json"]))
+        change=lambda index: index["shards"][1].update(column_encodings=["png", "json"], column_names=["x", "z"]))
 bad_mds("a label out of range", shard + ": record 1 at byte ", "has label 4294967296, wanted -1 to 2147483647", shards=[[two[0][0], {"x": png[1], "y": le.pack(1 << 32)}]])
 bad_mds("a number of letters", "its label 'x1' is not a whole number", columns={"x": "png", "y": "str_int"}, shards=[[{"x": png[1], "y": b"x1"}]])
 for mode, size, piece in (("P", 6, "its image's mode is 'P', wanted L, RGB, RGBA or RGBX"), ("RGB", 7, "has 7 bytes of pixels, wanted those of 2 x 1 pixels of mode RGB"),

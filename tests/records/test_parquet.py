@@ -90,8 +90,15 @@ bad("a footer longer than the file", "bad.parquet: its footer has 4294967295 byt
 bad("a footer that ends", "bad.parquet: its footer is broken", footer=lambda end: end[:60])
 bad("encrypted", "bad.parquet: is encrypted", change=lambda content: content[:-1] + b"E")
 bad("a few bytes", "bad.parquet: has 5 bytes, too few for parquet", change=lambda content: b"PAR1x")
+bad("a label of another type", "column 'label' is called as a label, but does not hold one whole number or one text", label_type=5, data=[(png[0], None)])
+peers = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+with open(os.path.join(peers, "parquet-snappy-bmp.parquet"), "rb") as file:
+    checked = file.read()
+at = checked.index(b"BM") + 50
+refused = "bad.parquet: column image.bytes: the page before byte "
+bad("a page whose checksum is wrong", refused, "its checksum is wrong", change=lambda content: checked[:at] + bytes([checked[at] ^ 1]) + checked[at + 1:])
 rng = random.Random(2)
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "parquet-zstd-v2.parquet"), "rb") as file:
+with open(os.path.join(peers, "parquet-zstd-v2.parquet"), "rb") as file:
     whole = file.read()
 for _ in range(40):  # one sentence, or the values of a file that still is one
     at = rng.randrange(len(whole))

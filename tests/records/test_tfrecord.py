@@ -86,6 +86,7 @@ bad("a record with two images", good + record(example({"image": [png[0], png[1]]
 bad("a record without a label", good + record(example({"image": png[0]})), "record 1 at byte %d: has no feature 'label', wanted one whole number or text" % at)
 bad("a record with two labels", good + record(example({"image": png[0], "label": [1, 2]})), "its feature 'label' has 2 whole numbers")
 bad("a label that is a float", good + record(example({"image": png[0], "label": 1.5})), "its feature 'label' has 1 floats")
+bad("a first label that is a float", record(example({"image": png[0], "label": 1.5})), "record 0 at byte 0: its features: column 'label' is called as a label, but does not hold")
 bad("a label only later", record(example({"image": png[0]})) + good, "record 1 at byte ", "has a label 'label', which the first record lacks")
 bad("numbers, then names", good + record(example({"image": png[0], "label": "cat"})), "has a name as its label, wanted a number")
 bad("a label below -1", record(example({"image": png[0], "label": -2})), "has label -2, wanted -1 to 2147483647")

@@ -99,6 +99,18 @@ static ff_status no_label(const ff_columns *columns, const char *path, const cha
     return status;
 }
 
+/* A column that is called as a label and is none of a kind that is read: the labels would be lost.
+ */
+static ff_status check_no_label(const ff_columns *columns, const char *path, ff_error *error) {
+    const size_t found = choose(columns, label_names, ALL & ~(unsigned)LABELS, FF_COLUMN_KINDS);
+    if (found == SIZE_MAX || found == columns->image) return FF_OK;
+    return ff_fail(
+        error, FF_BAD_DATA,
+        "%s: column '%s' is called as a label, but does not hold one whole number or one "
+        "text",
+        path, columns->column[found].name);
+}
+
 ff_status ff_columns_choose(ff_columns *columns, const ff_source *source, const char *path,
                             ff_error *error) {
     static const char *const none[] = {NULL};
@@ -115,7 +127,7 @@ ff_status ff_columns_choose(ff_columns *columns, const ff_source *source, const 
         columns->label < columns->count && (LABELS >> columns->column[columns->label].kind & 1);
     if (source->label && !right) return no_label(columns, path, source->label, error);
     if (columns->label == SIZE_MAX - 1) return no_label(columns, path, NULL, error);
-    return FF_OK;
+    return columns->label == SIZE_MAX ? check_no_label(columns, path, error) : FF_OK;
 }
 
 ff_status ff_columns_note(const ff_columns *columns, ff_source *source, ff_error *error) {

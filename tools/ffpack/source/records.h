@@ -18,6 +18,7 @@ typedef enum ff_column_kind {
     FF_COLUMN_BYTES, /* bytes, which may be image files */
     FF_COLUMN_NUMBER,
     FF_COLUMN_TEXT,
+    FF_COLUMN_KINDS,
 } ff_column_kind;
 
 typedef struct ff_column {

@@ -9,12 +9,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 /* Fields of parquet.thrift. */
 enum {
     PAGE_TYPE = 1,
     PAGE_UNPACKED = 2,
     PAGE_PACKED = 3,
+    PAGE_CRC = 4,
     PAGE_V1 = 5,
     PAGE_DICTIONARY = 7,
     PAGE_V2 = 8
@@ -86,6 +88,8 @@ typedef struct page {
     int64_t values, encoding;
     int64_t level_bytes, repetition_bytes; /* of version 2, which are not compressed */
     bool compressed;
+    bool checked; /* has a CRC-32 (as gzip's) of the bytes after the header */
+    uint32_t crc;
 } page;
 
 static ff_status page_wrong(const ff_parquet_values *values, const char *what, ff_error *error) {
@@ -135,6 +139,10 @@ static ff_status read_header(ff_parquet_values *values, page *to, ff_error *erro
             case PAGE_TYPE: to->type = ff_thrift_integer(&from, &field); break;
             case PAGE_UNPACKED: to->unpacked = ff_thrift_integer(&from, &field); break;
             case PAGE_PACKED: to->packed = ff_thrift_integer(&from, &field); break;
+            case PAGE_CRC:
+                to->crc = (uint32_t)ff_thrift_integer(&from, &field);
+                to->checked = true;
+                break;
             case PAGE_V1:
             case PAGE_DICTIONARY:
             case PAGE_V2: read_kind(&from, &field, to); break;
@@ -165,6 +173,8 @@ static ff_status read_page(ff_parquet_values *values, const page *of, size_t sto
     if (stored > packed || stored > unpacked) return page_wrong(values, "its levels", error);
     FF_TRY(ff_reserve(&from->bytes, &from->capacity, packed + 1, 1, "a page", error));
     FF_TRY(ff_read_at(parquet->fd, parquet->path, from->bytes, packed, values->at, error));
+    if (of->checked && crc32(0, (unsigned char *)from->bytes, (uInt)packed) != of->crc)
+        return page_wrong(values, "its checksum is wrong", error);
     FF_TRY(ff_reserve(&into->bytes, &into->capacity, unpacked + 1, 1, "a page", error));
     memcpy(into->bytes, from->bytes, stored);
     ff_status status =
