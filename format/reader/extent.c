@@ -40,11 +40,25 @@ void ff_dataset_foresee(ff_dataset *dataset, ff_dataset_next *next, void *contex
     if (dataset->remote) ff_remote_foresee(dataset->remote, next, context, 0);
 }
 
-bool ff_dataset_is_here(const ff_dataset *dataset) {
+/* All that readers need of a shard behind a URL: its ends and its samples. */
+static bool has_shard(ff_dataset *dataset, uint32_t number) {
+    const ff_cache *cache = ff_remote_cache(dataset->remote);
+    const uint64_t bytes = dataset->row[number].file_bytes;
+    const ff_shard *shard;
+    if (ff_cache_has(cache, number, 0, bytes)) return true;
+    return ff_cache_has(cache, number, 0, 1) && ff_cache_has(cache, number, bytes - 1, 1) &&
+           ff_dataset_know_shard(dataset, number, &shard, NULL) == FF_OK &&
+           ff_cache_has(cache, number, 0, shard->footer.samples_end);
+}
+
+bool ff_dataset_is_here(ff_dataset *dataset) {
     for (size_t i = 0; i < dataset->united_count; i++)
         if (!ff_dataset_is_here(dataset->united[i].set)) return false;
-    return !dataset->remote || ff_cache_is_whole(ff_remote_cache(dataset->remote));
+    for (uint32_t i = 0; dataset->remote && i < dataset->header.shard_count; i++)
+        if (!has_shard(dataset, i)) return false;
+    return true;
 }
+
 uint64_t ff_dataset_removals(const ff_dataset *dataset) {
     uint64_t all = 0;
     for (size_t i = 0; i < dataset->united_count; i++)
