@@ -2,6 +2,8 @@
 #include "format/reader/dataset.h"
 #include "format/reader/frames.h"
 
+#include <inttypes.h>
+
 ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *extent,
                             ff_error *error) {
     ff_entry entry;
@@ -23,6 +25,33 @@ ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *ext
     extent->slots = frame.payload_offset;
     extent->slots_bytes = frame.payload_bytes;
     return FF_OK;
+}
+
+/* A compressed shard's frames are only known when it is open. */
+static void guess_in(const ff_dataset *dataset, const ff_entry *entry, ff_extent *extent) {
+    const ff_metadata *metadata = &dataset->metadata;
+    const ff_shard_row *row = &dataset->row[entry->shard];
+    const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    const double share = (double)entry->offset / (double)(slot * row->sample_count + 1);
+    extent->offset = (uint64_t)((double)(row->file_bytes - 1) * (share < 1 ? share : 1));
+    extent->bytes = 1;
+}
+
+ff_status ff_dataset_extent_guess(ff_dataset *dataset, uint64_t number, ff_extent *extent,
+                                  ff_error *error) {
+    ff_entry entry;
+    FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
+    const uint64_t whole = dataset->row[entry.shard].file_bytes;
+    *extent = (ff_extent){.offset = entry.offset, .bytes = entry.bytes, .shard = entry.shard};
+    if (dataset->metadata.compression == FF_COMPRESSION_ZSTD) {
+        if (atomic_load(&dataset->shard_ready[entry.shard]) != FF_SHARD_UNKNOWN)
+            return ff_dataset_extent(dataset, number, extent, error);
+        guess_in(dataset, &entry, extent);
+    }
+    if (entry.bytes && extent->offset < whole && extent->bytes <= whole - extent->offset)
+        return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: the entry of sample %" PRIu64 " is out of range",
+                   dataset->index_path, number);
 }
 
 ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes,

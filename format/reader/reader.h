@@ -168,6 +168,11 @@ typedef struct ff_extent {
 FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *extent,
                                         ff_error *error);
 
+/* The same without opening a shard, which may fetch its ends: offset and bytes of a compressed
+ * sample whose shard is not open are guessed. */
+FF_MUST_USE ff_status ff_dataset_extent_guess(ff_dataset *dataset, uint64_t number,
+                                              ff_extent *extent, ff_error *error);
+
 /* Offsets, lengths and memory of a read that bypasses the page cache are multiples of the device's
  * block; 4 KiB fits all devices in use. */
 #define FF_READ_BLOCK UINT64_C(4096)

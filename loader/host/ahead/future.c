@@ -35,8 +35,9 @@ static void walk(const ff_future *future, uint32_t epoch,
     for (uint64_t position = 0; position < settings->sequence.count; position++) {
         ff_extent extent;
         batch.position = position;
-        if (ff_dataset_extent(settings->dataset, ff_rows_sample(&rows, &batch, 0), &extent, NULL) !=
-            FF_OK)
+        /* The cache asks while it removes: nothing may be fetched here. */
+        if (ff_dataset_extent_guess(settings->dataset, ff_rows_sample(&rows, &batch, 0), &extent,
+                                    NULL) != FF_OK)
             continue;
         const uint32_t own = future->first_piece[extent.shard];
         const uint32_t last = own + (uint32_t)((extent.offset + extent.bytes - 1) / FF_PIECE_BYTES);
