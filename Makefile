@@ -179,7 +179,8 @@ $(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a $
 
 include tests/tests.mk
 BUILD_ALL := @$(MAKE) --no-print-directory -s -j$$(nproc) programs
-RUN_TESTS := @BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" tests/run --length
+RUN_TESTS := @BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" CROSS="$(CROSS)" \
+    $(if $(CROSS),QEMU_LD_PREFIX="$(SYSROOT)") tests/run --length
 check: ## build what it needs, and run the quick tests: under 2 minutes on two cores; installs nothing
 	$(RUN_TESTS) check
 test: ## install what is missing, build, and run the tests of every promise: under 10 minutes

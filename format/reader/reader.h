@@ -160,9 +160,9 @@ FF_MUST_USE ff_status ff_reader_recheck(ff_reader *reader, bool *lost, ff_error 
 bool ff_reader_maps(const ff_reader *reader);
 void ff_reader_close(ff_reader **reader);
 
-/* Whether all of a dataset lies on this machine: a folder's does; that of a set behind a URL, if
- * the cache has all of it. */
-bool ff_dataset_is_here(const ff_dataset *dataset);
+/* Whether all samples of a dataset lie on this machine: a folder's do; those of a set behind a URL,
+ * if the cache has them. */
+bool ff_dataset_is_here(ff_dataset *dataset);
 /* How often something was removed from the cache of a set behind a URL. */
 uint64_t ff_dataset_removals(const ff_dataset *dataset);
 
@@ -177,6 +177,11 @@ typedef struct ff_extent {
 /* The extent of sample `number`; opens its shard, and maps it if the set is compressed. */
 FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *extent,
                                         ff_error *error);
+
+/* The same without opening a shard, which may fetch its ends: offset and bytes of a compressed
+ * sample whose shard is not open are guessed. */
+FF_MUST_USE ff_status ff_dataset_extent_guess(ff_dataset *dataset, uint64_t number,
+                                              ff_extent *extent, ff_error *error);
 
 /* Offsets, lengths and memory of a read that bypasses the page cache are multiples of the device's
  * block; 4 KiB fits all devices in use. */

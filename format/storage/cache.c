@@ -145,12 +145,6 @@ void ff_cache_close(ff_cache **out) {
     *out = NULL;
 }
 
-bool ff_cache_is_whole(const ff_cache *cache) {
-    for (uint32_t p = 0; p < cache->file[cache->count].first_piece; p++)
-        if (atomic_load(&cache->counter[p]) % 2 == 0) return false;
-    return true;
-}
-
 uint32_t ff_cache_removals(const ff_cache *cache) {
     atomic_thread_fence(memory_order_acquire);
     return atomic_load(&cache->header->removals);

@@ -80,9 +80,9 @@ bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t b
 /* The pieces of a range are wrong: they are fetched again when they are needed. */
 void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes);
 
-/* Whether every piece is there, for a caller that maps the files and locks nothing: what was read
- * from them is right if ff_cache_removals is after it what it was before this call. */
-bool ff_cache_is_whole(const ff_cache *cache);
+/* Whether a range is there, for a caller that maps the file and locks nothing: what was read from
+ * it is right if ff_cache_removals is after it what it was before this call. */
+bool ff_cache_has(const ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes);
 uint32_t ff_cache_removals(const ff_cache *cache);
 
 /* Fetches a whole object, which stays until the cache is closed: for callers that map its file. */

@@ -185,6 +185,12 @@ static void clip(const ff_cache *cache, uint32_t object, uint64_t *offset, uint6
     if (*bytes > whole - *offset) *bytes = whole - *offset;
 }
 
+bool ff_cache_has(const ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
+    ff_cache_mark mark;
+    clip(cache, object, &offset, &bytes);
+    return look(cache, object, offset, bytes, &mark);
+}
+
 static void want(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes, int more) {
     uint32_t first, end;
     pieces_of(offset, bytes, &first, &end);

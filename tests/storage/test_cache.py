@@ -176,6 +176,18 @@ def few_descriptors(server):
         tap.ok(done.stdout.strip() == expected, "a process with %d descriptors left" % left, done.stderr[-600:])
 
 
+def small_shards(server):
+    """The cache removes pieces while shards have not been opened: what it asks of the order must not fetch their ends."""
+    for name in ("few", "packed"):
+        expected = str(batches("sets/%s/train" % name, epochs=2))
+        fresh(server)
+        try:
+            done = run(sys.executable, "-c", FEW % os.path.dirname(os.path.abspath(__file__)), 900, "s3://bucket/%s/train" % name, env={**os.environ, "FFPACK_CACHE_SIZE": "7M"}, timeout=200)
+            tap.ok(done.stdout.strip() == expected, "%s: a small cache of many shards" % name, done.stderr[-600:])
+        except subprocess.TimeoutExpired:
+            tap.ok(False, "%s: a small cache of many shards" % name, "it hangs")
+
+
 def mapped(server, expected):
     """A set that is wholly in the cache is mapped, from the next epoch on; what others remove from it meanwhile is read again."""
     for name in ("raw", "zstd"):
@@ -187,6 +199,13 @@ def mapped(server, expected):
         again = loader_of(url, epochs=1)
         tap.ok(first.startswith("read directly") and again.stats()["reading"].startswith("mapped") and got + [sums(again)] == [expected[name]] * 2,
                "%s: read at first, mapped from the cache" % name, (first, again.stats()["reading"]))
+    # Its tables fill a piece that no reader needs.
+    fresh(server)
+    batches("s3://bucket/tables/train", epochs=1)
+    again = loader_of("s3://bucket/tables/train", epochs=1)
+    tap.ok(again.stats()["reading"].startswith("mapped") and sums(again) == batches("sets/tables/train", epochs=1) and
+           server.bytes < sum(len(data) for name, data in server.objects.items() if name.startswith("bucket/tables/")),
+           "a set is mapped without the tables", (again.stats()["reading"], server.bytes))
     fresh(server)
     twice = loader_of("s3://bucket/raw/train", epochs=3)
     got = sums(twice)
@@ -217,6 +236,8 @@ make_set("raw", 500, 64, "--shard-size", "3M")
 make_set("zstd", 500, 64, "--shard-size", "3M", "--compress", "zstd")
 make_set("many", 1000, 8)
 make_set("few", 300, 32, "--shard-size", "24K")
+make_set("packed", 300, 32, "--shard-size", "40K", "--compress", "zstd")
+make_set("tables", 20000, 5)
 make_set("large", 600, 64, "--shard-size", "3M")
 server = Server()
 server.add("sets", "bucket")
@@ -229,6 +250,7 @@ wrong_in_cache(server, expected)
 second_epoch(server, "samples that come again are verified again")
 counted_once(server, env)
 few_descriptors(server)
+small_shards(server)
 mapped(server, expected)
 removed_while_mapped(server, env)
 os.chdir("/")

@@ -48,8 +48,9 @@ void ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uin
             ff_extent extent;
             batch.position = b * sequence->batch + row;
             if (batch.position >= sequence->count) break;
-            if (ff_dataset_extent(settings->dataset, ff_rows_sample(&rows, &batch, 0), &extent,
-                                  NULL) != FF_OK)
+            /* The cache asks while it removes: nothing may be fetched here. */
+            if (ff_dataset_extent_guess(settings->dataset, ff_rows_sample(&rows, &batch, 0),
+                                        &extent, NULL) != FF_OK)
                 continue;
             const uint32_t own = first[extent.shard];
             const uint64_t last = (extent.offset + extent.bytes - 1) / FF_PIECE_BYTES;
