@@ -89,6 +89,10 @@ void ff_dataset_forget(ff_dataset *dataset);
 FF_MUST_USE ff_status ff_united_again(ff_dataset *dataset, ff_error *error);
 void ff_united_free(ff_dataset *dataset);
 
+/* One set, with the options of ff_dataset_open_several. */
+FF_MUST_USE ff_status ff_dataset_open_at(ff_dataset **dataset, const char *path, ff_verify verify,
+                                         const ff_storage_options *storage, ff_error *error);
+
 /* Starts reading these bytes of the index. */
 void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);
 

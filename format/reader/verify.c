@@ -231,10 +231,10 @@ done:
     return status;
 }
 
-ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report report,
-                          void *context, ff_error *error) {
+ff_status ff_verify_split(const char *path, const ff_storage_options *storage, int thread_count,
+                          ff_verify_report report, void *context, ff_error *error) {
     verification v = {.report = report, .context = context};
-    FF_TRY(ff_dataset_open(&v.dataset, path, FF_VERIFY_FIRST, error));
+    FF_TRY(ff_dataset_open_at(&v.dataset, path, FF_VERIFY_FIRST, storage, error));
     pthread_mutex_init(&v.mutex, NULL);
     uint32_t shards = v.dataset->header.shard_count;
     v.total = v.dataset->bytes;

@@ -314,10 +314,11 @@ ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error) {
         pthread_mutex_unlock(&cache->removing);
         if (removed) continue;
         if (bytes > cache->limit || ff_now_ns() > end)
-            return ff_fail(error, FF_IO,
-                           "%s: the cache may have %" PRIu64
-                           " MiB, and all of it is in use; FFPACK_CACHE_SIZE allows more",
-                           cache->place, cache->limit >> 20);
+            return ff_fail(
+                error, FF_IO,
+                "%s: the cache may have %" PRIu64
+                " MiB, and all of it is in use; --cache-size or FFPACK_CACHE_SIZE allows more",
+                cache->place, cache->limit >> 20);
         const struct timespec slice = {.tv_nsec = 2 * 1000 * 1000};
         nanosleep(&slice, NULL);
     }
