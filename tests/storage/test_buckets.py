@@ -317,6 +317,11 @@ def verified(server, env):
             like = run(path, "--verify", env=env, program=FFINSPECT)
             tap.ok(done.returncode == like.returncode == (65 if broken else 0) and sorted(done.stdout.split("\n")) == sorted(like.stdout.split("\n")) and (done.stdout.count("all good") == 1 if broken else 2),
                    "verify: %s, %s" % (path, "a changed bit" if broken else "whole"), (done.stdout, done.stderr, like.stdout, like.stderr))
+    server.objects.clear()
+    server.add("large", "bucket/set")
+    done = run("verify", "s3://bucket/set", "--cache", "cache/little", "--cache-size", "25M", "-j", 1, env=env)
+    like = run("verify", "large")
+    tap.ok(done.returncode == 0 and done.stdout.split(":", 2)[-1] == like.stdout.split(":", 1)[-1] and disk_bytes("cache/little") < 27 << 20, "verify: a set that is larger than the cache", (done.stdout, done.stderr, like.stdout))
     done = run("verify", "none")
     tap.ok(done.returncode == 74 and done.stderr.count("\n") == 1, "verify: nothing there", done.stderr)
     server.objects.clear()
