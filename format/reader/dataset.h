@@ -54,6 +54,11 @@ FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                            ff_shard *shard, ff_error *error);
 
+/* The same, mapped, for a caller that reads only what is not samples: of a shard behind a URL
+ * nothing else is fetched. */
+FF_MUST_USE ff_status ff_dataset_own_tables(const ff_dataset *dataset, uint32_t number,
+                                            ff_shard *shard, ff_error *error);
+
 /* Among united sets the one with sample *number, which becomes its number there; else the dataset
  * itself. The number is below the count. */
 static inline size_t ff_united_at(const ff_dataset *dataset, uint64_t number) {

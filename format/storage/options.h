@@ -40,11 +40,9 @@
                  "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, or the cloud's own)")      \
     }
 
-/* For a program that needs nothing else of a row: those of the server, and all of them. */
-#define FF_STORAGE_SERVER_ROWS(to, says)                                                           \
-    FF_STORAGE_TIMEOUT("storage-timeout", to, says), FF_STORAGE_ENDPOINT("endpoint", to, says)
+/* All of them, for a program that needs nothing else of a row. */
 #define FF_STORAGE_ROWS(to, says)                                                                  \
     FF_STORAGE_CACHE("cache", to, says), FF_STORAGE_CACHE_SIZE("cache-size", to, says),            \
-        FF_STORAGE_SERVER_ROWS(to, says)
+        FF_STORAGE_TIMEOUT("storage-timeout", to, says), FF_STORAGE_ENDPOINT("endpoint", to, says)
 
 #endif

@@ -286,7 +286,7 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         }
         const bool passes = may_pass(result, code);
         if ((!passes && lasting) || is_over(&now)) {
-            if (passes) set_lost(client, true);
+            if (passes && !request->tidies) set_lost(client, true);
             return fail(&now, result, attempts, error);
         }
         FF_TRY(pause_before(&now, attempts, error));

@@ -129,6 +129,10 @@ static void find_victims(ff_cache *cache) {
     cache->victims = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct ff_cache_file *file = &cache->file[i];
+        pthread_mutex_lock(&cache->mutex);
+        const bool busy = file->busy; /* whoever takes room for an object's ends has its file */
+        pthread_mutex_unlock(&cache->mutex);
+        if (busy) continue;
         for (uint32_t p = 0; p < file[1].first_piece - file->first_piece; p++) {
             const uint32_t number = file->first_piece + p,
                            counter = atomic_load(&cache->counter[number]);

@@ -1,13 +1,12 @@
 /* Room format/storage, floor 1: objects that lie behind a URL.
  *
  * This header reads, lists and writes objects; options.h has what a user may choose, as rows of a
- * table of options. url.h splits a URL into a server and a path.
- * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
- * URL. request.h is one request to a server: how a response is checked, and which failures are
- * tried again; transfer.c is one attempt. list.c lists a bucket and upload.c writes into a bucket;
- * xml.h reads the server's answers to both (buckets.h is what they share with storage.c). cache.h
- * keeps what was fetched on a local disk: pieces.h is its state, cache_fetch.c fetches, room.c
- * removes what is needed last.
+ * table of options. url.h splits a URL into a server and a path. credentials.h finds the keys that
+ * the AWS tools use. curl.h opens libcurl at the first use of a URL. request.h is one request to a
+ * server: how a response is checked, and which failures are tried again; transfer.c is one attempt.
+ * list.c lists a bucket and upload.c writes into a bucket; xml.h reads the server's answers to both
+ * (buckets.h is what they share with storage.c). cache.h keeps what was fetched on a local disk:
+ * pieces.h is its state, cache_fetch.c fetches, room.c removes what is needed last.
  *
  * May include format/base.
  *

@@ -240,7 +240,7 @@ done:
 
 static ff_status begin(upload *own, ff_error *error) {
     ff_buffer answer = {0};
-    ff_request request = {.method = "POST"};
+    ff_request request = {.method = "POST", .finishes = true};
     ff_response response;
     ff_status status =
         ff_storage_ask(own->storage, own->name, "uploads=", &request, &answer, &response, error);

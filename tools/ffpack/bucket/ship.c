@@ -6,6 +6,7 @@
 #include "format/disk/checksum.h"
 #include "format/disk/layout.h"
 #include "format/storage/cache.h"
+#include "tools/ffpack/bucket/parts.h"
 #include "tools/ffpack/bucket/push.h"
 #include "tools/ffpack/bucket/sent.h"
 #include "tools/ffpack/bucket/target.h"
@@ -35,7 +36,7 @@ struct ff_ship {
     ff_error first; /* failure */
 };
 
-ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
+ff_status ff_ship_place(char **output, const char *url, const ff_part *part, ff_error *error) {
     ff_storage *storage;
     uint8_t id[16];
     char name[64] = "packing-", *folder = NULL;
@@ -44,9 +45,11 @@ ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
     FF_TRY_DONE(ff_storage_may_write(storage, error));
     ff_id_of(id, ff_storage_url(storage), strlen(ff_storage_url(storage)));
     ff_hex(name + strlen(name), id, sizeof id);
-    const ff_cache_options cache = {.folder = ff_storage_chosen(NULL).cache};
-    FF_TRY_DONE(ff_cache_place(&folder, &cache, name, error));
-    status = ff_path_join(output, folder, "set", error);
+    const ff_cache_options options = {.folder = ff_storage_chosen(NULL).cache};
+    FF_TRY_DONE(ff_cache_place(&folder, &options, name, error));
+    status = part && part->count
+                 ? ff_format(output, error, "%s/part-%u-of-%u", folder, part->number, part->count)
+                 : ff_path_join(output, folder, "set", error);
 done:
     free(folder);
     ff_storage_close(&storage);
@@ -111,7 +114,9 @@ static ff_status look(ff_ship *ship, ff_error *error) {
     FF_TRY(ff_target_look(target, error));
     FF_TRY(ff_target_compare(target, options->partial, &other, error));
     if (other && !options->force) return ff_target_refuse(target, other, error);
-    if (ff_storage_abort(target->storage, is_any, ship, &unlisted) != FF_OK) {
+    /* Other parts send shards of the same splits; the merge removes what is left of all. */
+    if (!options->part->count &&
+        ff_storage_abort(target->storage, is_any, ship, &unlisted) != FF_OK) {
         FF_TRY(ff_storage_check(target->storage, error));
         options->tell(options->context, unlisted.message);
     }
@@ -238,6 +243,8 @@ ff_status ff_ship_finish(ff_ship *ship, const char *skipped, ff_error *error) {
     const ff_status status = failure(ship, error);
     pthread_mutex_unlock(&ship->mutex);
     FF_TRY(status);
+    if (options->part->count)
+        return ff_parts_send(&ship->target, options->partial, options->part, skipped, error);
     if (access(skipped, F_OK) == 0)
         FF_TRY(
             ff_storage_write(ship->target.storage, FF_SKIPPED_OBJECT, skipped, 1, &object, error));

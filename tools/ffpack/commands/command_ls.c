@@ -84,7 +84,6 @@ static ff_status run(const char *url, const ff_storage_options *options, bool js
     ff_bucket_view view = {0};
     ff_status status;
     ff_interrupt_install(0);
-    FF_TRY(ff_storage_use(options, &url, 1, error));
     FF_TRY(ff_storage_open(&storage, url, options, error));
     FF_TRY_DONE(ff_bucket_look(&view, storage, error));
     if (!view.count && !view.others)
@@ -106,7 +105,9 @@ int ff_command_ls(int argc, char **argv) {
     ff_storage_options storage = {.check = ff_interrupt_check};
     const ff_option table[] = {
         {"json", 0, FF_OPTION_FLAG, NULL, &json, NULL, 0, 0, "print the list as a JSON object"},
-        FF_STORAGE_SERVER_ROWS(storage, FF_SAYS_PHRASE),
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack ls",
                                 .usage = "ffpack ls URL [options]",
@@ -119,6 +120,7 @@ int ff_command_ls(int argc, char **argv) {
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
     if (status == FF_OK && operands.count != 1)
         status = ff_fail(&error, FF_USAGE, "ls: wanted ffpack ls URL, see --help");
+    if (status == FF_OK) status = ff_storage_use(&storage, operands.operand, 1, &error);
     if (status == FF_OK) status = run(operands.operand[0], &storage, json, &error);
     ff_positionals_free(&operands);
     return status == FF_OK ? 0 : ff_command_fail(&error, NULL, 0, NULL);

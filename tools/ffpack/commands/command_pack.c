@@ -84,7 +84,7 @@ static int fail(const ff_error *error, const ff_settings *settings, const ff_rep
                                             : settings->output;
     char *folder = NULL, *kept = NULL;
     int code;
-    if (output && settings->part.count && error->status != FF_INTERRUPTED &&
+    if (output && !settings->url && settings->part.count && error->status != FF_INTERRUPTED &&
         (began || settings->part_origin))
         ff_part_note_failure(output, error->message);
     if (output && error->status != FF_USAGE) folder = kept_in(error, settings, report, output);

@@ -49,7 +49,9 @@ int ff_command_push(int argc, char **argv) {
          "requests at the same time (default: 8)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
-        FF_STORAGE_SERVER_ROWS(options.storage, FF_SAYS_PHRASE),
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", options.storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", options.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack push",
                                 .usage = "ffpack push DIR URL [options]",
@@ -69,7 +71,7 @@ int ff_command_push(int argc, char **argv) {
         options.jobs = (int)jobs;
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = ff_storage_use(&options.storage, &options.url, 1, &error);
+        status = ff_storage_use(&options.storage, operands.operand, 2, &error);
         if (status == FF_OK) status = ff_push_run(&options, &report, &error);
     }
     if (status == FF_OK) {
@@ -105,7 +107,9 @@ int ff_command_pull(int argc, char **argv) {
          "requests at the same time (default: 8)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
-        FF_STORAGE_SERVER_ROWS(options.storage, FF_SAYS_PHRASE),
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", options.storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", options.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack pull",
                                 .usage = "ffpack pull URL DIR [options]",
@@ -126,7 +130,7 @@ int ff_command_pull(int argc, char **argv) {
         options.jobs = (int)jobs;
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = ff_storage_use(&options.storage, &options.url, 1, &error);
+        status = ff_storage_use(&options.storage, operands.operand, 2, &error);
         if (status == FF_OK) status = ff_pull_run(&options, &report, &error);
         if (status != FF_OK && status != FF_USAGE) kept = ff_command_kept(options.folder);
     }

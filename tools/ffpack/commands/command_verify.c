@@ -17,11 +17,9 @@ static const char epilogue[] =
     "Exit codes: 0 all is well; 1 failure; 2 wrong usage; 65 something is broken; 74 the system or\n"
     "the server refused to read; 128 + n stopped by signal n.";
 
-static ff_status run(const char *path, const ff_storage_options *storage, int jobs,
-                     ff_error *error) {
+static ff_status run(const char *path, int jobs, ff_error *error) {
     ff_set set = {0};
     ff_status status;
-    FF_TRY(ff_storage_use(storage, &path, 1, error));
     FF_TRY_DONE(ff_set_check_folder(path, error));
     FF_TRY_DONE(ff_set_find(&set, path, error));
     for (size_t i = 0; i < set.count; i++)
@@ -43,6 +41,7 @@ int ff_command_verify(int argc, char **argv) {
          "threads (default: one per CPU)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
         FF_STORAGE_ROWS(storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack verify",
@@ -59,7 +58,9 @@ int ff_command_verify(int argc, char **argv) {
     if (status == FF_OK) {
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = run(operands.operand[0], &storage, jobs ? (int)jobs : ff_cpu_count(), &error);
+        status = ff_storage_use(&storage, operands.operand, 1, &error);
+        if (status == FF_OK)
+            status = run(operands.operand[0], jobs ? (int)jobs : ff_cpu_count(), &error);
     }
     ff_positionals_free(&operands);
     const ff_status flushed = ff_command_flush(status == FF_OK ? &error : NULL);

@@ -286,10 +286,10 @@ static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, 
     if (!url || !ff_storage_is_url(url)) return FF_OK;
     if (arguments->if_changed)
         return ff_fail(error, FF_USAGE, "--if-changed: is for a folder, and %s is a URL", url);
-    if (arguments->part)
+    if (arguments->part && arguments->force)
         return ff_fail(error, FF_USAGE,
-                       "--part: is for a folder, and %s is a URL; merge the parts in a folder, and "
-                       "ffpack push copies the set there",
+                       "--force: with --part is for folders, and %s is a URL; remove the set that "
+                       "is there first",
                        url);
     settings->url = url;
     settings->output = NULL;
