@@ -118,8 +118,8 @@ ff_status ff_cache_plan_create(ff_cache_plan **out, ff_dataset *dataset,
     ff_status status = ff_alloc(&plan, 1, sizeof *plan, "a plan", error);
     if (status == FF_OK) {
         plan->order = settings.order;
-        plan->by_group =
-            settings.order.kind == FF_ORDER_BLOCK && settings.ahead.bytes && !settings.ahead.blocks;
+        plan->by_group = ff_order_has_blocks(settings.order.kind) && settings.ahead.bytes &&
+                         !settings.ahead.blocks;
         plan->epochs = epochs;
         status = walk_epochs(plan, &settings, error);
         if (status != FF_OK) ff_cache_plan_destroy(&plan);

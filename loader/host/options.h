@@ -77,11 +77,15 @@ typedef struct ff_loader_options {
     uint64_t drawn_batch;
     ff_last_batch last_batch;
 
-    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; for a set
-     * beyond memory the group depends on the available memory, so a run records it. Other orders
-     * have neither. */
+    /* Order. block and group 0 with blocks: ff_order_default_block and _group, for a set behind a
+     * URL whole pieces of its cache; for a set beyond memory the group depends on the available
+     * memory, so a run records it. Other orders have neither. With FF_ORDER_NODE_BLOCK: machines 0
+     * = share_total / memory_ranks, rounded up; node_batch: the batch that the order is made for, 0
+     * = batch. */
     ff_order_kind order;
     uint64_t block, group;
+    uint64_t node_batch;
+    uint32_t machines;
     uint64_t seed;
 
     /* The first batch: `position` samples into `epoch`; one after the last batch of an epoch means
@@ -138,7 +142,9 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
-    bool remote; /* blocks are chosen as for a set behind a URL, also for a folder */
+    /* For a plan: blocks are chosen as for a set behind a URL, also for a folder, and the share is
+     * all that the machine reads. */
+    bool remote;
     /* The memory for files, as in ff_host_memory_for_files, without the slots; 0 = no limit of the
      * caller's own. memory_ranks: the ranks of one job on this machine; they share the page cache,
      * and each reads ahead in its part of the memory; 0 = 1. */

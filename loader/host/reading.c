@@ -73,7 +73,7 @@ uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
                                 const ff_loader_options *options) {
     const uint64_t part = settings->memory.bytes / memory_ranks(options) / AHEAD_PART;
     if (options->ahead_bytes) return options->ahead_bytes;
-    return settings->order.kind == FF_ORDER_BLOCK || part < AHEAD_MOST ? part : AHEAD_MOST;
+    return ff_order_has_blocks(settings->order.kind) || part < AHEAD_MOST ? part : AHEAD_MOST;
 }
 
 /* Blocks of a compressed set are whole frames, so that each frame is needed by one block. */

@@ -26,6 +26,15 @@ ff_loader_options ff_loader_defaults(void) {
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
+static void choose_machines(ff_order_spec *order, const ff_loader_options *options) {
+    const uint32_t ranks = options->memory_ranks ? options->memory_ranks : 1;
+    order->batch = options->node_batch ? options->node_batch : options->batch;
+    order->pairs = ff_augment_mixes(&options->augment);
+    order->machines = options->machines      ? options->machines
+                      : options->share_total ? (options->share_total - 1) / ranks + 1
+                                             : 1;
+}
+
 static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_options *options,
                                ff_error *error) {
     settings->order = (ff_order_spec){.count = settings->count,
@@ -33,7 +42,8 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
                                       .block = options->block,
                                       .group = options->group,
                                       .kind = options->order};
-    if (options->order == FF_ORDER_BLOCK) ff_reading_choose_blocks(settings, options);
+    if (options->order == FF_ORDER_NODE_BLOCK) choose_machines(&settings->order, options);
+    if (ff_order_has_blocks(options->order)) ff_reading_choose_blocks(settings, options);
     FF_TRY(ff_order_check(&settings->order, error));
     return FF_OK;
 }
@@ -92,7 +102,7 @@ static ff_status find_places(ff_loader_settings *settings, const ff_loader_optio
         .kind = kind_of(weights, options->per_class)};
     if (options->shares) FF_TRY(share_draws(settings, options, error));
     return ff_selection_places(selection, settings->dataset,
-                               options->order == FF_ORDER_BLOCK || options->feed.storage_order,
+                               ff_order_has_blocks(options->order) || options->feed.storage_order,
                                &settings->storage, error);
 }
 
@@ -373,6 +383,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .threads = settings->threads,
         .block = settings->order.block,
         .group = settings->order.group,
+        .machines = settings->order.machines,
         .order_bytes = settings->storage.bytes,
         .direct = settings->direct,
         .shard_bytes = settings->shard_bytes,

@@ -96,7 +96,8 @@ typedef struct ff_loader_info {
     uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
-    uint64_t block, group; /* with block order */
+    uint64_t block, group; /* of orders with blocks */
+    uint32_t machines;     /* of order node-block */
     uint64_t order_bytes;  /* memory for the order, if samples are not stored in the order of their
                               numbers */
     bool direct;           /* samples are read, not mapped */

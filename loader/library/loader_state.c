@@ -93,18 +93,21 @@ typedef struct fact {
     const char *name;
     uint64_t value;
 } fact;
-enum { FACTS = 5 };
+enum { FACTS = 6 };
 
-static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
+/* Their number: the last one is of order node-block alone. */
+static int list_facts(const ffload_loader *loader, fact facts[FACTS]) {
     const ff_loader_info info = ff_library_info(loader);
     const ff_loader_options *options = &loader->settings.loader;
-    const bool blocks = options->order == FF_ORDER_BLOCK;
+    const bool blocks = ff_order_has_blocks(options->order);
     const fact all[FACTS] = {{"seed", options->seed},
                              {"batch_size", options->batch},
                              {"samples", info.samples},
                              {"block", blocks ? info.block : 0},
-                             {"group", blocks ? info.group : 0}};
+                             {"group", blocks ? info.group : 0},
+                             {"machines", info.machines}};
     memcpy(facts, all, sizeof all);
+    return options->order == FF_ORDER_NODE_BLOCK ? FACTS : FACTS - 1;
 }
 
 /* *json = NULL without memory. */
@@ -139,13 +142,13 @@ static cuts_text say_cuts(const ffload_loader *loader) {
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
     char sets[33];
-    list_facts(loader, facts);
+    const int count = list_facts(loader, facts);
     json_t *json = json_pack("{s:I, s:I, s:s, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
                              "position", (json_int_t)loader->next.position, "order",
                              ff_order_name(loader->settings.loader.order), "selection",
                              ff_selection_say(loader->settings.loader.selection).text, "sampling",
                              ff_loader_say_sampling(&loader->settings.loader).text);
-    for (int i = 0; i < FACTS; i++)
+    for (int i = 0; i < count; i++)
         set_member(&json, facts[i].name, json_integer((json_int_t)facts[i].value));
     id_of_sets(loader, sets);
     if (*sets) set_member(&json, sets_name, json_string(sets));
@@ -193,7 +196,7 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     fact facts[FACTS];
     const char *order = json_string_value(json_object_get(json, "order"));
     const char *own = ff_order_name(loader->settings.loader.order);
-    list_facts(loader, facts);
+    const int count = list_facts(loader, facts);
     if (!order || strcmp(order, own) != 0)
         return ff_fail(error, FF_USAGE, "the state has order %s, but this loader has %s",
                        order ? order : "unknown", own);
@@ -211,7 +214,7 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     if (strcmp(sampling, sampled.text) != 0)
         return ff_fail(error, FF_USAGE, "the state belongs to %s, but this loader has %s", sampling,
                        sampled.text);
-    for (int i = 0; i < FACTS; i++) {
+    for (int i = 0; i < count; i++) {
         uint64_t value;
         FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));
         if (value != facts[i].value)

@@ -226,6 +226,7 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     options->order = (ff_order_kind)given->order;
     options->block = (uint64_t)given->block;
     options->group = (uint64_t)given->group;
+    options->machines = (uint32_t)given->machines;
     options->seed = (uint64_t)given->seed;
     options->epoch = (uint32_t)given->epoch;
     options->epochs = (uint32_t)given->epochs;
@@ -249,7 +250,10 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     options->per_class = (uint32_t)given->per_class;
     options->memory_bytes = given->memory;
     options->memory_ranks = (uint32_t)given->local_world;
-    if (options->order != FF_ORDER_BLOCK && (given->block || given->group))
+    if (options->order != FF_ORDER_NODE_BLOCK && given->machines)
+        return ff_fail(error, FF_USAGE, "machines: is of order node-block, and the order is %s",
+                       ff_order_name(options->order));
+    if (!ff_order_has_blocks(options->order) && (given->block || given->group))
         return ff_fail(error, FF_USAGE, "%s: is of order block, and the order is %s",
                        given->block ? "block" : "group", ff_order_name(options->order));
     if (given->rank >= given->world)

@@ -9,7 +9,7 @@
 
 /* Values as set by the caller; texts are owned, NULL = the default. */
 struct ffload_options {
-    int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
+    int64_t batch_size, block, group, machines, seed, epoch, position, epochs, rank, world, cuts;
     int64_t workers, prefetch, reserve, local_world;
     uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement, shares_of;

@@ -263,7 +263,7 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
 ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *given, uint64_t budget_ns,
                            ff_disk_rate rate[FF_ORDER_KIND_COUNT], ff_error *error) {
     /* Block order reads in the same way as random order, which needs no table. */
-    const bool blocks = given->order == FF_ORDER_BLOCK;
+    const bool blocks = ff_order_has_blocks(given->order);
     ff_loader_options options = in_order(given, blocks ? FF_ORDER_RANDOM : given->order);
     ff_loader_settings settings;
     memset(rate, 0, FF_ORDER_KIND_COUNT * sizeof *rate);
@@ -273,6 +273,7 @@ ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *given, 
     if (mapped) return measure_mapped(dataset, given, budget_ns, &rate[given->order], error);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT && ahead; kind++) {
         const bool own = (ff_order_kind)kind == given->order; /* this order matters most */
+        if (kind == FF_ORDER_NODE_BLOCK && !own) continue;    /* as order block */
         options = in_order(given, (ff_order_kind)kind);
         FF_TRY(measure_ahead(dataset, &options, (own + 1) * budget_ns, &rate[kind], error));
     }

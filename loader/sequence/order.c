@@ -4,6 +4,7 @@ static const char *const names[FF_ORDER_KIND_COUNT] = {
     [FF_ORDER_RANDOM] = "random",
     [FF_ORDER_BLOCK] = "block",
     [FF_ORDER_SEQUENTIAL] = "sequential",
+    [FF_ORDER_NODE_BLOCK] = "node-block",
 };
 
 static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most) {
@@ -37,12 +38,20 @@ ff_status ff_order_check(const ff_order_spec *spec, ff_error *error) {
     if (spec->count == 0 || spec->count > limit)
         return ff_fail(error, FF_USAGE, "an order needs 1 to 2^62 samples, not %llu",
                        (unsigned long long)spec->count);
-    if (spec->kind != FF_ORDER_BLOCK) return FF_OK;
+    if (!ff_order_has_blocks(spec->kind)) return FF_OK;
     if (spec->block == 0 || spec->group == 0 || spec->block > limit / 2 ||
         spec->group > limit / 2 / spec->block)
         return ff_fail(error, FF_USAGE,
                        "block order needs a block and a group of at least 1 whose product is at "
                        "most 2^61, not %llu and %llu",
                        (unsigned long long)spec->block, (unsigned long long)spec->group);
+    if (spec->kind == FF_ORDER_NODE_BLOCK &&
+        (!spec->machines || !spec->batch || spec->batch > UINT32_MAX ||
+         spec->machines > spec->batch / (spec->pairs ? 2 : 1)))
+        return ff_fail(error, FF_USAGE,
+                       "node-block order needs 1 to %llu machines, as many as a batch has %s, not "
+                       "%u",
+                       (unsigned long long)(spec->batch / (spec->pairs ? 2 : 1)),
+                       spec->pairs ? "pairs" : "samples", spec->machines);
     return FF_OK;
 }

@@ -35,6 +35,18 @@
  *               Blocks are permuted; `group` consecutive permuted blocks form a group; positions
  *               are permuted within their group. So a pass touches `group` blocks at a time, which
  *               suits data larger than memory, and each epoch forms different groups.
+ *   node-block  each of M machines has its own part of the permuted blocks in an epoch, and another
+ *               one in the next, so that all machines together read a block once. Position p is row
+ *               r = p mod B of global batch b = floor(p / B), B = `batch`. Machine m has the rows
+ *               [cut(m), cut(m + 1)), cut(m) = U floor(B m / (U M)) and cut(M) = B, with U = 2 if
+ *               ranks are cut at even rows (`pairs`), else 1: those of its ranks, whose shares are
+ *               equal. Let s be the samples of the permuted blocks, one block after another. In an
+ *               epoch of n samples machine m has those from T(m) up to T(m + 1),
+ *               T(m) = floor(n / B) cut(m) + min(n mod B, cut(m)), as many as it has positions; its
+ *               position number q = b (cut(m + 1) - cut(m)) + r - cut(m). Its positions are cut
+ *               into groups of G = `group` * `block`, the last of which is shorter, and permuted
+ *               within each group g with tweak F(g M + m + 1):
+ *               p is sample s[T(m) + g G + permutation(q - g G)].
  *
  * In this header a sample means its number. With block order it means its place in storage, so that
  * a block is contiguous on disk; if storage order differs from the order of numbers, the loader
@@ -46,6 +58,8 @@
  *   random, n = 50000, epoch 3, p = 0..4: 30662 12039 5672 48521 10431
  *   random, n = 2^40, epoch 0, p = 0..2:  813458305091 1925197998 660804979975
  *   block 4, group 2, n = 10, epoch 0:    7 5 4 6 3 1 2 0 9 8
+ *   node-block 4, group 2, B = 4, M = 2, n = 18, epoch 0:
+ *       3 1 16 15 0 2 6 14 11 9 13 17 10 8 12 7 4 5
  *   block 64, group 16, n = 50000, epoch 3, p = 0..4 and 49999:
  *       48739 16903 18741 48712 39958 and 3401
  *
@@ -62,6 +76,7 @@ typedef enum ff_order_kind {
     FF_ORDER_RANDOM,
     FF_ORDER_BLOCK,
     FF_ORDER_SEQUENTIAL,
+    FF_ORDER_NODE_BLOCK,
     FF_ORDER_KIND_COUNT,
 } ff_order_kind;
 
@@ -69,10 +84,18 @@ typedef enum ff_order_kind {
 typedef struct ff_order_spec {
     uint64_t count; /* samples, > 0 */
     uint64_t seed;
-    uint64_t block; /* with FF_ORDER_BLOCK: samples per block, blocks per group, both > 0 */
+    uint64_t block; /* with blocks: samples per block, blocks per group, both > 0 */
     uint64_t group;
+    uint64_t batch;    /* with FF_ORDER_NODE_BLOCK: samples of a global batch, > 0 */
+    uint32_t machines; /* with FF_ORDER_NODE_BLOCK, > 0 */
+    uint32_t pairs;    /* with FF_ORDER_NODE_BLOCK: not 0 = machines' rows begin at even ones */
     ff_order_kind kind;
 } ff_order_spec;
+
+/* Whether an order has blocks. */
+FF_HD int ff_order_has_blocks(ff_order_kind kind) {
+    return kind == FF_ORDER_BLOCK || kind == FF_ORDER_NODE_BLOCK;
+}
 
 /* A keyed permutation of [0, count), count > 0. */
 typedef struct ff_permutation {
@@ -176,7 +199,7 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     order->short_place = order->short_group = order->short_end = 0;
     ff_permutation_init(&order->outer, spec->count, spec->seed, epoch, 0);
     order->inner = order->outer;
-    if (spec->kind != FF_ORDER_BLOCK) return;
+    if (!ff_order_has_blocks(spec->kind)) return;
     order->block_count = (spec->count - 1) / spec->block + 1;
     order->deficit = order->block_count * spec->block - spec->count;
     ff_permutation_init(&order->outer, order->block_count, spec->seed, epoch, 1);
@@ -196,15 +219,66 @@ FF_HD uint64_t ff_order_shift(const ff_order *order, uint64_t position) {
     return position >= order->short_end ? order->deficit : 0;
 }
 
-/* With FF_ORDER_BLOCK: the group of `position` < count. */
+/* With FF_ORDER_NODE_BLOCK: the first row of machine `machine` <= machines in a global batch. */
+FF_HD uint64_t ff_order_cut(const ff_order_spec *spec, uint64_t machine) {
+    const uint64_t unit = spec->pairs ? 2 : 1;
+    if (machine >= spec->machines) return spec->batch;
+    return unit * (spec->batch * machine / (unit * spec->machines));
+}
+
+/* With FF_ORDER_NODE_BLOCK: the first of the permuted blocks' samples that a machine has. */
+FF_HD uint64_t ff_order_part(const ff_order_spec *spec, uint64_t machine) {
+    const uint64_t cut = ff_order_cut(spec, machine), rest = spec->count % spec->batch;
+    return spec->count / spec->batch * cut + (rest < cut ? rest : cut);
+}
+
+/* With FF_ORDER_NODE_BLOCK: the machine that has `position`. cut(m) <= row means that
+ * batch m < (u + 1) unit machines, u = floor(row / unit). */
+FF_HD uint64_t ff_order_machine(const ff_order_spec *spec, uint64_t position) {
+    const uint64_t unit = spec->pairs ? 2 : 1, row = position % spec->batch;
+    const uint64_t machine = ((row / unit + 1) * unit * spec->machines - 1) / spec->batch;
+    return machine < spec->machines ? machine : spec->machines - 1;
+}
+
+/* With FF_ORDER_NODE_BLOCK: the number of `position` among those of its machine. */
+FF_HD uint64_t ff_order_own(const ff_order_spec *spec, uint64_t machine, uint64_t position) {
+    const uint64_t begin = ff_order_cut(spec, machine);
+    return position / spec->batch * (ff_order_cut(spec, machine + 1) - begin) +
+           position % spec->batch - begin;
+}
+
+/* With blocks: the group of `position` < count, of its machine. */
 FF_HD uint64_t ff_order_group(const ff_order *order, uint64_t position) {
+    if (order->spec.kind == FF_ORDER_NODE_BLOCK)
+        return ff_order_own(&order->spec, ff_order_machine(&order->spec, position), position) /
+               order->group_samples;
     return (position + ff_order_shift(order, position)) / order->group_samples;
+}
+
+/* With FF_ORDER_NODE_BLOCK: the sample at `position` < count. */
+FF_HD uint64_t ff_order_node_at(const ff_order *order, uint64_t position) {
+    const ff_order_spec *spec = &order->spec;
+    const uint64_t machine = ff_order_machine(spec, position);
+    const uint64_t own = ff_order_own(spec, machine, position), part = ff_order_part(spec, machine);
+    const uint64_t group = own / order->group_samples, first = group * order->group_samples;
+    const uint64_t left = ff_order_part(spec, machine + 1) - part - first;
+    ff_permutation inner = order->inner;
+    ff_permutation_resize(&inner, left < order->group_samples ? left : order->group_samples);
+    uint64_t at = part + first +
+                  ff_permutation_at(&inner, own - first,
+                                    ff_order_mix((uint32_t)(group * spec->machines + machine) + 1));
+    /* After the short block, samples are in full blocks again. */
+    if (order->deficit && at >= (order->short_place + 1) * spec->block - order->deficit)
+        at += order->deficit;
+    const uint64_t place = at / spec->block;
+    return ff_permutation_at(&order->outer, place, 0) * spec->block + (at - place * spec->block);
 }
 
 /* The sample at `position` < count. */
 FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_RANDOM) return ff_permutation_at(&order->outer, position, 0);
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
+    if (order->spec.kind == FF_ORDER_NODE_BLOCK) return ff_order_node_at(order, position);
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
     uint64_t group = ff_order_group(order, position);
     uint64_t within = position + ff_order_shift(order, position) - group * order->group_samples;
@@ -226,7 +300,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 #ifndef __CUDACC__
 #include "format/base/status.h"
 
-/* "random" "block" "sequential". */
+/* "random" "block" "sequential" "node-block". */
 const char *ff_order_name(ff_order_kind kind);
 
 /* The largest default group; the group from which on a batch of 256 from class-sorted data with
@@ -249,7 +323,8 @@ uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
  * 4 MiB. The third is at least FF_ORDER_GROUP_LEAST blocks, of any size. */
 void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint64_t *group);
 
-/* FF_USAGE if count, block or group is 0 or too large to multiply. */
+/* FF_USAGE if count, block or group is 0 or too large to multiply, or if there are more machines
+ * than rows of a batch. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);
 #endif
 

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import PLACE, finish, make_set, raises  # noqa: E402
-from philox import philox  # noqa: E402
+from philox import M32, mix, order_keys, permuted  # noqa: E402
 import tap  # noqa: E402
 import numpy  # noqa: E402
 import ffload  # noqa: E402
@@ -142,33 +142,9 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Loader({PATHS[0]: 1}, shares=[1]
 
 
 # ---- the very samples, by the formulas of order.h and sampling.h ----
-M32 = 2 ** 32 - 1
-
-
-def mix(x):
-    x = (x ^ x >> 16) * 0x7feb352d & M32
-    x = (x ^ x >> 15) * 0x846ca68b & M32
-    return x ^ x >> 16
-
-
-def permuted(keys, count, index, tweak):
-    bits = (count - 1).bit_length()
-    low_bits = bits // 2
-    while True:
-        low, high = index & (1 << low_bits) - 1, index >> low_bits
-        for turn in range(4 if bits <= 8 else 1):
-            for r in range(0, 6, 2):
-                change = tweak ^ turn * 0x9e3779b9 & M32
-                high ^= mix(low ^ keys[r] ^ change) & (1 << bits - low_bits) - 1
-                low ^= mix(high ^ keys[r + 1] ^ change) & (1 << low_bits) - 1
-        index = high << low_bits | low
-        if index < count:
-            return index
-
-
 def shared(sizes, shares, draws, unit, seed, epoch):
     """The place of each draw of an epoch: ranks by counting, where the library has a formula."""
-    keys = [word for block in (0, 1) for word in philox((0, 0, epoch, 1 << 16 | block), (seed & M32, seed >> 32))][:6]
+    keys = order_keys(seed, epoch, 0)
     units, whole = -(-draws // unit), sum(map(fractions.Fraction, shares))
     upto = [sum(map(fractions.Fraction, shares[:k])) / whole for k in range(len(shares) + 1)]
     cuts = [[int(unit * part + fractions.Fraction(turn, units)) for part in upto] for turn in range(units)]

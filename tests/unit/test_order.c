@@ -3,6 +3,7 @@
 #include "loader/sequence/order.h"
 #include "tests/unit/check.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,22 @@ static ff_order order_of(ff_order_kind kind, uint64_t count, uint64_t seed, uint
                          uint64_t block, uint64_t group) {
     ff_order_spec spec = {
         .count = count, .seed = seed, .block = block, .group = group, .kind = kind};
+    ff_order order;
+    assert_ok(ff_order_check(&spec, error));
+    ff_order_init(&order, &spec, epoch);
+    return order;
+}
+
+static ff_order node_order(uint64_t count, uint32_t epoch, uint64_t block, uint64_t group,
+                           uint64_t batch, uint32_t machines, bool pairs) {
+    const ff_order_spec spec = {.count = count,
+                                .seed = 42,
+                                .block = block,
+                                .group = group,
+                                .batch = batch,
+                                .machines = machines,
+                                .pairs = pairs,
+                                .kind = FF_ORDER_NODE_BLOCK};
     ff_order order;
     assert_ok(ff_order_check(&spec, error));
     ff_order_init(&order, &spec, epoch);
@@ -37,6 +54,8 @@ static void golden_values(void **state) {
     assert_int_equal(ff_order_at(&order, 49999), 3401);
     order = order_of(FF_ORDER_SEQUENTIAL, 10, 42, 1, 0, 0);
     expect(&order, (uint64_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 10);
+    order = node_order(18, 0, 4, 2, 4, 2, false);
+    expect(&order, (uint64_t[]){3, 1, 16, 15, 0, 2, 6, 14, 11, 9, 13, 17, 10, 8, 12, 7, 4, 5}, 18);
 }
 
 static void check_bijection(const ff_order *order) {
@@ -233,6 +252,77 @@ static void block_order_is_local(void **state) {
     }
 }
 
+/* Each sample once; each block by one machine, except for those that M - 1 borders cut; the
+ * machine of a row is that of its rank, by the shares of ranks. */
+static void nodes_share_blocks(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 400; i++) {
+        const bool pairs = i % 3 == 0;
+        const uint64_t batch = 2 + i * 7 % 37, block = 1 + i % 9, group = 1 + i % 5;
+        const uint64_t most = pairs ? batch / 2 : batch;
+        const uint32_t machines = 1 + (uint32_t)(i % (most < 6 ? most : 6));
+        const uint64_t count = 1 + i * 131 % 2000, blocks = (count - 1) / block + 1;
+        const ff_order order = node_order(count, i % 4, block, group, batch, machines, pairs);
+        uint64_t machines_of[2000] = {0}, readers = 0;
+        check_bijection(&order);
+        for (uint64_t p = 0; p < count; p++) {
+            const uint64_t row = p % batch;
+            uint64_t machine = 0; /* ff_loader_share, as loader/host/options.c has it */
+            while (machine + 1 < machines &&
+                   (batch * (machine + 1) / machines & ~(pairs ? UINT64_C(1) : 0)) <= row)
+                machine++;
+            assert_int_equal(ff_order_machine(&order.spec, p), machine);
+            machines_of[ff_order_at(&order, p) / block] |= UINT64_C(1) << machine;
+        }
+        for (uint64_t b = 0; b < blocks; b++)
+            readers += (uint64_t)__builtin_popcountll(machines_of[b]);
+        assert_true(readers <= blocks + machines - 1);
+    }
+}
+
+/* Another epoch gives a machine other blocks: of two machines, half of those that it had. */
+static void nodes_change_blocks(void **state) {
+    (void)state;
+    const uint64_t count = 64000, block = 64;
+    uint8_t had[2][1000] = {{0}};
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        const ff_order order = node_order(count, epoch, block, 8, 64, 2, false);
+        for (uint64_t p = 0; p < count; p++)
+            if (p % 64 < 32) had[epoch][ff_order_at(&order, p) / block] = 1;
+    }
+    int both = 0;
+    for (int i = 0; i < 1000; i++) both += had[0][i] && had[1][i];
+    assert_in_range(both, 210, 290);
+}
+
+/* What a machine's part costs in mixing, for class-sorted data: the classes in a batch of 256 of
+ * ImageNet's shape are those of a batch in block order, whose group the machines have together; and
+ * so is the distance of neighbours. */
+static void nodes_mix_classes(void **state) {
+    (void)state;
+    const uint64_t count = 1281000, block = 27, a_class = 1281;
+    const ff_order random = order_of(FF_ORDER_RANDOM, count, 1, 0, 0, 0);
+    const double of_random = classes_of_batches(&random, a_class);
+    for (uint32_t machines = 1; machines <= 16; machines *= 4)
+        for (uint64_t group = 80; group <= 1280; group *= 4) {
+            const ff_order blocks = order_of(FF_ORDER_BLOCK, count, 1, 0, block, group * machines);
+            const ff_order nodes = node_order(count, 0, block, group, 256, machines, false);
+            const double of_blocks = classes_of_batches(&blocks, a_class) / of_random;
+            const double of_nodes = classes_of_batches(&nodes, a_class) / of_random;
+            double distance = 0;
+            for (uint64_t p = 1; p < count; p += 7) {
+                const uint64_t a = ff_order_at(&nodes, p - 1), b = ff_order_at(&nodes, p);
+                distance += (double)(a > b ? a - b : b - a) / (double)count * 7 / (double)count;
+            }
+            print_message("%u machines, %d blocks a group: %.3f of the classes of a random batch; "
+                          "block order with groups of all machines: %.3f; distance of neighbours "
+                          "%.3f of the set\n",
+                          machines, (int)group, of_nodes, of_blocks, distance);
+            assert_true(of_nodes > of_blocks - 0.03 && of_nodes < of_blocks + 0.03);
+            assert_true(distance > 0.3 && distance < 0.36);
+        }
+}
+
 /* A block is about 1 MiB: many small samples, or one large one. */
 static void default_blocks(void **state) {
     (void)state;
@@ -285,6 +375,16 @@ static void names_and_checks(void **state) {
     assert_string_equal(ff_order_name(FF_ORDER_RANDOM), "random");
     assert_string_equal(ff_order_name(FF_ORDER_BLOCK), "block");
     assert_string_equal(ff_order_name(FF_ORDER_SEQUENTIAL), "sequential");
+    assert_string_equal(ff_order_name(FF_ORDER_NODE_BLOCK), "node-block");
+    ff_order_spec nodes = {
+        .count = 9, .block = 2, .group = 2, .batch = 5, .machines = 5, .kind = FF_ORDER_NODE_BLOCK};
+    assert_ok(ff_order_check(&nodes, error));
+    nodes.machines = 6;
+    assert_fails(ff_order_check(&nodes, error), FF_USAGE, "1 to 5 machines");
+    nodes.machines = 3, nodes.pairs = 1;
+    assert_fails(ff_order_check(&nodes, error), FF_USAGE, "1 to 2 machines");
+    nodes.machines = 0;
+    assert_fails(ff_order_check(&nodes, error), FF_USAGE, "not 0");
     ff_order_spec bad = {.count = 5, .kind = FF_ORDER_BLOCK, .block = 0, .group = 1};
     assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
     bad.block = UINT64_C(1) << 61, bad.group = 4;
@@ -310,6 +410,9 @@ int main(void) {
         cmocka_unit_test(large_sets_uniform),
         cmocka_unit_test(block_order_mixes_classes),
         cmocka_unit_test(block_order_is_local),
+        cmocka_unit_test(nodes_share_blocks),
+        cmocka_unit_test(nodes_change_blocks),
+        cmocka_unit_test(nodes_mix_classes),
         cmocka_unit_test(default_blocks),
         cmocka_unit_test(fitted_blocks_mix_classes),
         cmocka_unit_test(blocks_that_fit),

@@ -21,11 +21,13 @@ typedef struct line {
 } line;
 
 ff_status ff_inspect_check_plan(const ff_inspect_options *options, ff_error *error) {
-    const char *own = options->epochs  ? "epochs"
-                      : options->order ? "order"
-                      : options->block ? "block"
-                      : options->group ? "group"
-                                       : NULL;
+    const char *own = options->epochs     ? "epochs"
+                      : options->order    ? "order"
+                      : options->block    ? "block"
+                      : options->group    ? "group"
+                      : options->machines ? "machines"
+                      : options->batch    ? "batch"
+                                          : NULL;
     if (!options->cache_plan && own)
         return ff_fail(error, FF_USAGE, "--%s is of --cache-plan, which is missing", own);
     if (!options->cache_plan) return FF_OK;
@@ -33,7 +35,9 @@ ff_status ff_inspect_check_plan(const ff_inspect_options *options, ff_error *err
         options->png || options->find || options->keys)
         return ff_fail(error, FF_USAGE,
                        "--cache-plan prints a table and nothing else; use it without another view");
-    if (options->order != FF_ORDER_BLOCK && (options->block || options->group))
+    if (options->batch && !options->machines)
+        return ff_fail(error, FF_USAGE, "--batch is of --machines, which is missing");
+    if (!ff_order_has_blocks((ff_order_kind)options->order) && (options->block || options->group))
         return ff_fail(error, FF_USAGE, "--%s is of --order block, and the order is %s",
                        options->block ? "block" : "group",
                        ff_order_name((ff_order_kind)options->order));
@@ -47,6 +51,12 @@ static ff_loader_options loader_of(const ff_inspect_options *options) {
     loader.group = (uint64_t)options->group;
     loader.seed = options->seed == FF_INSPECT_NO_SEED ? 0 : (uint64_t)options->seed;
     loader.last_batch = FF_LAST_BATCH_KEEP;
+    if (options->batch) loader.batch = (uint64_t)options->batch;
+    if (options->machines) {
+        loader.share_end = 1;
+        loader.share_total = (uint32_t)options->machines;
+        loader.memory_ranks = 1;
+    }
     loader.access = FF_ACCESS_READ;
     loader.remote = true;
     loader.feed.raw = true; /* samples of different sizes, too */

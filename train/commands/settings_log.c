@@ -108,6 +108,10 @@ json_t *ff_log_accumulate(const ff_trainer *trainer) {
     return json_integer(trainer->accumulate);
 }
 
+json_t *ff_log_machines(const ff_trainer *trainer) {
+    return json_integer((json_int_t)trainer->machines);
+}
+
 json_t *ff_log_block(const ff_trainer *trainer) {
     return json_integer((json_int_t)trainer->block);
 }

@@ -121,13 +121,17 @@ const ff_setting ff_settings_table[] = {
                 "Resize the short side to N before the central crop for evaluation; default, if "
                 "needed: resize in --augment, else 8/7 of the crop, 256 for 224."},
      .log = {"val_resize", ff_log_val_resize}},
-    {.option = {"order", 0, FF_OPTION_CHOICE, NULL, &at.order, "random|block|sequential", 0, 0,
-                "Order of an epoch; block suits data larger than memory; default random."},
+    {.option =
+         {"order", 0, FF_OPTION_CHOICE, NULL, &at.order, "random|block|sequential|node-block", 0, 0,
+          "Order of an epoch; block suits data larger than memory, node-block data behind a "
+          "URL that several machines read: each has a part of the blocks, another one in each "
+          "epoch; default random."},
      .is = FF_SETTING_FIXED,
      .log = {"order"}},
     {.option =
          {"block", 0, FF_OPTION_INTEGER, "N", &at.trainer.block, NULL, 1, MOST_SEED,
-          "With --order block: samples that are stored together; default: about 1 MiB of samples; "
+          "With --order block and node-block: samples that are stored together; default: about 1 "
+          "MiB of samples; for a set behind a URL 1 or 2 whole pieces of its cache (1 MiB); "
           "for a set larger than memory 320 KiB to 4 MiB, or less if memory is too small for 64 "
           "such blocks; a resumed run keeps its own."},
      .is = FF_SETTING_FIXED,
@@ -135,12 +139,18 @@ const ff_setting ff_settings_table[] = {
      .log = {"block", ff_log_block}},
     {.option =
          {"group", 0, FF_OPTION_INTEGER, "N", &at.trainer.group, NULL, 1, MOST_SEED,
-          "With --order block: blocks that are mixed with each other; default 2048; for a set "
+          "With --order block and node-block: blocks that are mixed with each other; default 2048; for a set "
           "larger than memory the number that memory can keep, at least 64; a resumed run keeps "
           "its own."},
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_group,
      .log = {"group", ff_log_group}},
+    {.option = {"machines", 0, FF_OPTION_INTEGER, "N", &at.trainer.machines, NULL, 1, 65536,
+                "With --order node-block: machines that have a part of the blocks each; default: "
+                "those of the ranks; a resumed run keeps its own."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_machines,
+     .log = {"machines", ff_log_machines}},
     {.option = {"last-batch", 0, FF_OPTION_CHOICE, NULL, &at.last_batch, "drop|keep", 0, 0,
                 "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
      .is = FF_SETTING_FIXED},

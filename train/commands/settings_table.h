@@ -46,15 +46,16 @@ bool ff_setting_is_last(const ff_setting *row);
 /* An optimizer's numbers resolve together. */
 ff_setting_resolve ff_resolve_model, ff_resolve_stem, ff_resolve_epochs, ff_resolve_batch,
     ff_resolve_parts, ff_resolve_accumulate, ff_resolve_augment, ff_resolve_val_every,
-    ff_resolve_block, ff_resolve_group, ff_resolve_label_smoothing, ff_resolve_views,
-    ff_resolve_precision, ff_resolve_groups, ff_resolve_dp_balance, ff_resolve_optimizer,
-    ff_resolve_nesterov, ff_resolve_no_nesterov, ff_resolve_schedule, ff_resolve_warmup,
-    ff_resolve_numbers;
+    ff_resolve_block, ff_resolve_group, ff_resolve_machines, ff_resolve_label_smoothing,
+    ff_resolve_views, ff_resolve_precision, ff_resolve_groups, ff_resolve_dp_balance,
+    ff_resolve_optimizer, ff_resolve_nesterov, ff_resolve_no_nesterov, ff_resolve_schedule,
+    ff_resolve_warmup, ff_resolve_numbers;
 
 ff_setting_logged ff_log_data, ff_log_val, ff_log_label, ff_log_device, ff_log_precision,
     ff_log_placement, ff_log_compute, ff_log_threads, ff_log_workers, ff_log_batch,
     ff_log_val_resize, ff_log_rate, ff_log_schedule, ff_log_warmup, ff_log_momentum,
     ff_log_nesterov, ff_log_weight_decay, ff_log_recipe, ff_log_views, ff_log_groups, ff_log_loss,
-    ff_log_optimizer, ff_log_clip_norm, ff_log_ema, ff_log_accumulate, ff_log_block, ff_log_group;
+    ff_log_optimizer, ff_log_clip_norm, ff_log_ema, ff_log_accumulate, ff_log_block, ff_log_group,
+    ff_log_machines;
 
 #endif

@@ -45,9 +45,12 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
     if (out->net && !out->world)
         return ff_fail(error, FF_USAGE, "--net is the network of --world N, which is missing");
-    if (trainer->order != FF_ORDER_BLOCK && (trainer->block || trainer->group))
+    if (!ff_order_has_blocks(trainer->order) && (trainer->block || trainer->group))
         return ff_fail(error, FF_USAGE, "--%s is of --order block, and the order is %s",
                        trainer->block ? "block" : "group", ff_order_name(trainer->order));
+    if (trainer->order != FF_ORDER_NODE_BLOCK && trainer->machines)
+        return ff_fail(error, FF_USAGE, "--machines is of --order node-block, and the order is %s",
+                       ff_order_name(trainer->order));
     if (trainer->parts && !trainer->reproducible)
         return ff_fail(error, FF_USAGE, "--parts needs --reproducible");
     if (!trainer->device) trainer->device = "auto";
@@ -193,7 +196,7 @@ void ff_resolve_val_every(ff_settings *settings, const ff_trainer *trainer) {
 /* A run that began without blocks resumes without blocks. */
 static bool keeps_blocks(const ff_settings *settings, const ff_trainer *trainer) {
     const ff_trainer_options *options = &settings->trainer;
-    return trainer->order == FF_ORDER_BLOCK && (options->group || !options->first_step);
+    return ff_order_has_blocks(trainer->order) && (options->group || !options->first_step);
 }
 
 void ff_resolve_block(ff_settings *settings, const ff_trainer *trainer) {
@@ -202,6 +205,10 @@ void ff_resolve_block(ff_settings *settings, const ff_trainer *trainer) {
 
 void ff_resolve_group(ff_settings *settings, const ff_trainer *trainer) {
     if (keeps_blocks(settings, trainer)) settings->trainer.group = (int64_t)trainer->group;
+}
+
+void ff_resolve_machines(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.machines = trainer->machines;
 }
 
 void ff_resolve_label_smoothing(ff_settings *settings, const ff_trainer *trainer) {

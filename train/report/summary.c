@@ -142,10 +142,13 @@ static void print_loader(FILE *out, const ff_trainer *trainer) {
     static const char *const verify[] = {"off", "first", "always"};
     const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
     fprintf(out, "loader         order %s", ff_order_name(trainer->order));
-    if (trainer->order == FF_ORDER_BLOCK)
-        fprintf(out, " (%s a block, %s a group)",
+    if (ff_order_has_blocks(trainer->order))
+        fprintf(out, " (%s a block, %s a group",
                 ff_say_count(trainer->block, "sample", "samples").text,
                 ff_say_count(trainer->group, "block", "blocks").text);
+    if (trainer->order == FF_ORDER_NODE_BLOCK)
+        fprintf(out, ", %s", ff_say_count(trainer->machines, "machine", "machines").text);
+    if (ff_order_has_blocks(trainer->order)) putc(')', out);
     fprintf(out, ", seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of %s\n", trainer->seed,
             trainer->workers, trainer->workers == 1 ? "" : "s",
             trainer->workers == 0 ? " (batches are filled between steps)" : "",

@@ -248,6 +248,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.order = trainer->order;
     train.block = trainer->block;
     train.group = trainer->group;
+    train.machines = trainer->machines;
+    train.node_batch = train.batch;
     share_memory(options, &train);
     begin_at(trainer, options->first_step, &train);
     train.height = trainer->sizes[0].height;
@@ -392,11 +394,12 @@ static void measure_disk(ff_trainer *trainer) {
 static ff_status keep_blocks(ff_trainer *trainer, ff_error *error) {
     const ff_loader_info loader = ff_feed_describe(trainer->train_feed).loader;
     ff_job *job = trainer->options->job;
-    uint64_t blocks[] = {loader.block, loader.group};
+    uint64_t blocks[] = {loader.block, loader.group, loader.machines};
     if (job && job->channel && !trainer->options->counts)
         FF_TRY(ff_job_broadcast(job, blocks, sizeof blocks, error));
     trainer->block = blocks[0];
     trainer->group = blocks[1];
+    trainer->machines = (uint32_t)blocks[2];
     return FF_OK;
 }
 

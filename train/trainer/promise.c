@@ -59,7 +59,7 @@ static void print_recommended(FILE *out, const ff_promise *promise) {
     if (gain > 0)
         fprintf(out, "               recommended: --order block, with %.1f times the samples/s\n",
                 gain);
-    else if (promise->order == FF_ORDER_BLOCK && own < WORTH_CHANGING * random)
+    else if (ff_order_has_blocks(promise->order) && own < WORTH_CHANGING * random)
         fprintf(out,
                 "               recommended: --order random, with %.2f times the samples/s, and "
                 "better mixed\n",
@@ -120,7 +120,7 @@ ff_promise_advice ff_promise_advise(const ff_promise *promise) {
     else if (gain > 0)
         snprintf(advice.text, sizeof advice.text,
                  "use --order block, with %.1f times the samples/s, or %s", gain, faster);
-    else if (own->samples > 0 || promise->order == FF_ORDER_BLOCK)
+    else if (own->samples > 0 || ff_order_has_blocks(promise->order))
         snprintf(advice.text, sizeof advice.text, "%s", faster);
     else
         snprintf(advice.text, sizeof advice.text, "%s, or use --order block", faster);

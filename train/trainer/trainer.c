@@ -164,6 +164,7 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
 static void resolve_blocks(ff_trainer *trainer, const ff_trainer_options *options) {
     trainer->block = (uint64_t)options->block;
     trainer->group = (uint64_t)options->group;
+    trainer->machines = (uint32_t)options->machines;
     if (options->order == FF_ORDER_BLOCK && options->first_step && !options->group)
         trainer->group = FF_ORDER_GROUP;
 }

@@ -109,8 +109,8 @@ typedef struct ff_trainer_options {
     int64_t patience;  /* evaluations in a row without a better one; 0 = any number */
 
     ff_order_kind order;
-    int64_t block, group;  /* as in ff_loader_options */
-    uint64_t memory_bytes; /* as in ff_loader_options */
+    int64_t block, group, machines; /* as in ff_loader_options */
+    uint64_t memory_bytes;          /* as in ff_loader_options */
     const char *augment;
     int64_t crop;       /* 0 = the whole sample */
     const char *sizes;  /* of sizes.h; NULL = one */
@@ -220,7 +220,8 @@ typedef struct ff_trainer {
     bool is_small;       /* samples enter the net with at most FF_RECIPE_SMALL pixels a side */
     bool pad_chosen;     /* 'crop' came without a number */
     ff_order_kind order;
-    uint64_t block, group; /* of order block, the same on all ranks; else 0 */
+    uint64_t block, group; /* of orders with blocks, the same on all ranks; else 0 */
+    uint32_t machines;     /* of order node-block, the same on all ranks; else 0 */
     ff_verify verify;
     int workers;
     uint64_t seed;

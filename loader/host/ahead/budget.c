@@ -66,7 +66,7 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
     uint64_t together, alone;
     row_bytes(settings, &together, &alone);
     uint64_t rows, bytes; /* wanted */
-    if (order->kind == FF_ORDER_BLOCK) {
+    if (ff_order_has_blocks(order->kind)) {
         /* A share has rows in every block, and reads most bytes between its rows too. */
         together = block_row_bytes(settings, order->block);
         rows = group_rows(settings);
@@ -78,13 +78,13 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
         rows = SEQUENTIAL_BYTES / together + 1;
         bytes = FF_ENGINE_QUEUE * (rows * together + MIB);
     }
-    const uint64_t stage_rows = order->kind == FF_ORDER_BLOCK ? group_samples(settings) : rows;
+    const uint64_t stage_rows = ff_order_has_blocks(order->kind) ? group_samples(settings) : rows;
     budget.plan_bytes =
         least(stage_rows, given / (2 * together + sizeof(ff_extent))) * sizeof(ff_extent);
     budget.bytes =
         least(bytes, given - budget.plan_bytes) / (2 * FF_READ_BLOCK) * (2 * FF_READ_BLOCK);
     budget.rows = least(rows, budget.bytes / 2 / together + 1);
-    if (order->kind != FF_ORDER_BLOCK) return budget;
+    if (!ff_order_has_blocks(order->kind)) return budget;
     if (budget.bytes == bytes) {
         budget.rows = rows;
     } else {

@@ -19,7 +19,7 @@ typedef struct group {
 
 static group group_of(const ff_ahead_plan *plan, const ff_sequence_batch *batch, uint32_t row) {
     const ff_rows *rows = &plan->rows;
-    if (rows->settings->order.kind != FF_ORDER_BLOCK) return (group){0};
+    if (!ff_order_has_blocks(rows->settings->order.kind)) return (group){0};
     return (group){ff_order_group(&rows->order, batch->position + row), batch->epoch};
 }
 
@@ -87,7 +87,7 @@ static uint64_t request_limit(const ff_loader_settings *settings) {
     const ff_metadata *metadata = settings->metadata;
     const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
     const uint64_t block = settings->order.block * slot + FF_READ_BLOCK;
-    const bool larger = settings->order.kind == FF_ORDER_BLOCK && block > REQUEST_BYTES;
+    const bool larger = ff_order_has_blocks(settings->order.kind) && block > REQUEST_BYTES;
     return larger ? block : REQUEST_BYTES;
 }
 

@@ -18,20 +18,23 @@ ff_status ff_uses_number(uint32_t **first, ff_dataset *dataset, ff_error *error)
     return FF_OK;
 }
 
-/* The rows of a global batch that the ranks of this machine have: `memory_ranks` shares of equal
- * size, one after another. All rows if the shares do not show which they are. */
+/* The rows of a global batch that the ranks of this machine have: those of its part in order
+ * node-block; in other orders all, since ranks that share a cache have rows in all blocks; and in a
+ * plan (ff_loader_options.remote) those of the share. */
 static void find_rows(const ff_loader_settings *settings, uint64_t *begin, uint64_t *end) {
-    const ff_loader_options *given = &settings->given;
-    const uint32_t total = given->share_total, each = given->memory_ranks;
-    const uint64_t batch = settings->sequence.batch;
+    const ff_sequence *sequence = &settings->sequence;
+    const ff_order_spec *order = &settings->order;
+    const uint64_t first = sequence->share_begin;
+    const uint64_t last = first + (uint64_t)sequence->rows * sequence->cuts;
+    const bool whole = sequence->first_position % sequence->batch == 0;
     *begin = 0;
-    *end = batch;
-    if (!total || !each || total % each || given->share_end != given->share_begin + 1 ||
-        settings->sequence.first_position % batch)
-        return;
-    const uint32_t machine = given->share_begin / each;
-    *begin = ff_loader_share(batch, machine * each, total, settings->finish.mixes);
-    *end = ff_loader_share(batch, (machine + 1) * each, total, settings->finish.mixes);
+    *end = sequence->batch;
+    if (whole && settings->given.remote) *begin = first, *end = last;
+    if (!whole || order->kind != FF_ORDER_NODE_BLOCK || order->batch != sequence->batch) return;
+    const uint64_t machine = ff_order_machine(order, first);
+    if (last > ff_order_cut(order, machine + 1)) return;
+    *begin = ff_order_cut(order, machine);
+    *end = ff_order_cut(order, machine + 1);
 }
 
 void ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uint32_t epoch,

@@ -54,6 +54,8 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                  u8 is resampled (rrc, resize) and changed (randaugment, blur, ...) as torchvision's v2 does tensors of uint8
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
     order        "random" (default), "block" (for sets larger than memory; block, group: samples per block, blocks per group),
+                 "node-block" (for sets behind URLs that several machines read: each has a part of the blocks, another one in each
+                 epoch; machines: their number, by default those of the ranks),
                  "sequential"; shuffle=True is "random", shuffle=False "sequential"
     seed         for order and augmentation
     epochs       of one iteration; 0: without end
@@ -119,7 +121,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                  augment: Augment = None,
                  size: Optional[Size] = None, device: Any = "cpu", dtype: Any = "f32", layout: Optional[Layout] = None,
                  order: Optional[Order] = None, shuffle: Optional[bool] = None, block: Optional[int] = None,
-                 group: Optional[int] = None, seed: int = 0, epochs: int = 1, last_batch: Optional[LastBatch] = None,
+                 group: Optional[int] = None, machines: Optional[int] = None, seed: int = 0, epochs: int = 1, last_batch: Optional[LastBatch] = None,
                  drop_last: Optional[bool] = None, placement: Placement = "auto", reserve: Optional[int] = None,
                  label: Union[str, Sequence[str], None] = None, workers: Optional[int] = None, num_workers: Optional[int] = None,
                  prefetch: Optional[int] = None, rank: Optional[int] = None, world: Optional[int] = None, cuts: int = 1,
@@ -151,7 +153,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
         options = {"batch_size": batch_size, "augment": None if augment is None else augment_text(augment),
                    "size": None if size is None else size_text(size), "views": self._views and self._views.text, "device": device,
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
-                   "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
+                   "order": order or "random", "block": block, "group": group, "machines": machines, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
                    "where": where, "split": split, "fold": fold, "samples_per_epoch": samples_per_epoch, "repeats": repeats,

@@ -5,7 +5,7 @@ from typing import Iterable, Literal, Mapping, Sequence, SupportsFloat, Supports
 As = Literal["torch", "numpy", "jax", "cupy", "dlpack"]
 LastBatch = Literal["drop", "keep", "pad"]
 Layout = Literal["channels_last", "contiguous"]
-Order = Literal["random", "block", "sequential"]
+Order = Literal["random", "block", "sequential", "node-block"]
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Placement = Literal["auto", "resident", "stream", "host"]
 Size = Union[str, Tuple[int, int]]

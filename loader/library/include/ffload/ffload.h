@@ -177,12 +177,16 @@ FFLOAD_API const char *ffload_version(void);
  *               keep: the last batch is smaller | pad: it is filled with rows of zeros, with class
  *               -1 and weight 0
  *
- *   order       random (default) | block: for sets larger than memory | sequential
+ *   order       random (default) | block: for sets larger than memory | sequential | node-block:
+ *               for sets behind URLs that several machines read, each of which has a part of the
+ *               blocks, another one in each epoch
  *   block       N (auto): with order block, samples that are stored together. auto: about 1 MiB;
  *               if memory cannot keep the set, 320 KiB to 4 MiB, or less if memory is too small
  *               for 64 such blocks
  *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048;
  *               fewer, but at least 64, if memory cannot keep 2048
+ *   machines    N (auto): with order node-block, machines that have a part each. auto: world /
+ *               local_world
  *   seed        N (0): for order and augmentation, up to 2^53
  *   epoch       N (0): the first epoch
  *   position    N (0): samples of the first epoch that are skipped before the first batch
