@@ -170,9 +170,11 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
     return status;
 }
 
-static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error) {
-    FF_TRY(ff_storage_is_url(path) ? ff_remote_open(&dataset->remote, path, &dataset->path, error)
-                                   : ff_copy_string(&dataset->path, path, error));
+static ff_status open_all(ff_dataset *dataset, const char *path, const ff_storage_options *storage,
+                          ff_error *error) {
+    FF_TRY(ff_storage_is_url(path)
+               ? ff_remote_open(&dataset->remote, path, storage, &dataset->path, error)
+               : ff_copy_string(&dataset->path, path, error));
     path = dataset->path;
     FF_TRY(ff_format(&dataset->index_path, error, "%s/%s", path, FF_INDEX_NAME));
     int descriptor = open(dataset->index_path, O_RDONLY | O_CLOEXEC);
@@ -192,17 +194,22 @@ static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error
                     "verification marks", error);
 }
 
-ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, ff_error *error) {
+ff_status ff_dataset_open_at(ff_dataset **out, const char *path, ff_verify verify,
+                             const ff_storage_options *storage, ff_error *error) {
     ff_dataset *dataset;
     *out = NULL;
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
     ff_status status = ff_files_create(&dataset->files, error);
-    if (status == FF_OK) status = open_all(dataset, path, error);
+    if (status == FF_OK) status = open_all(dataset, path, storage, error);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;
+}
+
+ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, ff_error *error) {
+    return ff_dataset_open_at(out, path, verify, NULL, error);
 }
 
 void ff_dataset_forget(ff_dataset *dataset) {
@@ -255,6 +262,9 @@ bool ff_dataset_is_remote(const ff_dataset *dataset) {
     for (size_t i = 0; i < dataset->united_count; i++)
         if (dataset->united[i].set->remote) return true;
     return dataset->remote != NULL;
+}
+const ff_storage_options *ff_dataset_storage(const ff_dataset *dataset) {
+    return dataset->remote ? ff_remote_options(dataset->remote) : NULL;
 }
 uint64_t ff_dataset_count(const ff_dataset *dataset) {
     return dataset->header.sample_count;

@@ -53,6 +53,11 @@ FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                            ff_shard *shard, ff_error *error);
 
+/* The same, mapped, for a caller that reads only what is not samples: of a shard behind a URL
+ * nothing else is fetched. */
+FF_MUST_USE ff_status ff_dataset_own_tables(const ff_dataset *dataset, uint32_t number,
+                                            ff_shard *shard, ff_error *error);
+
 /* Among united sets the one with sample *number, which becomes its number there; else the dataset
  * itself. The number is below the count. */
 static inline size_t ff_united_at(const ff_dataset *dataset, uint64_t number) {
@@ -88,6 +93,10 @@ void ff_dataset_forget(ff_dataset *dataset);
 /* Unites the sets again, after one of them became an older one. No shard is open. */
 FF_MUST_USE ff_status ff_united_again(ff_dataset *dataset, ff_error *error);
 void ff_united_free(ff_dataset *dataset);
+
+/* One set, with the options of ff_dataset_open_several. */
+FF_MUST_USE ff_status ff_dataset_open_at(ff_dataset **dataset, const char *path, ff_verify verify,
+                                         const ff_storage_options *storage, ff_error *error);
 
 /* Starts reading these bytes of the index. */
 void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);

@@ -86,6 +86,12 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
     return open_shard(dataset, number, maps, shard, error);
 }
 
+ff_status ff_dataset_own_tables(const ff_dataset *dataset, uint32_t number, ff_shard *shard,
+                                ff_error *error) {
+    if (dataset->remote) FF_TRY(ff_remote_shard(dataset->remote, number, true, false, error));
+    return open_shard(dataset, number, true, shard, error);
+}
+
 /* The caller holds the mutex. */
 static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
     ff_shard *shard = &dataset->shard[number];

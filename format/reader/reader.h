@@ -21,6 +21,7 @@
 #define FF_FORMAT_READER_H
 
 #include "format/disk/layout.h"
+#include "format/storage/storage.h"
 
 typedef enum ff_verify { FF_VERIFY_OFF, FF_VERIFY_FIRST, FF_VERIFY_ALWAYS } ff_verify;
 
@@ -41,9 +42,12 @@ FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff
 /* Opens several folders as one set: the samples of the first, then those of the second, and so on.
  * Classes are united by name: those of the first set, then the further ones of the next. The
  * metadata is the first set's, except for classes and sizes. FF_USAGE if two sets differ in dtype,
- * layout, shape, normalization, label fields or compression, naming both. One folder: as above. */
+ * layout, shape, normalization, label fields or compression, naming both. One folder: as above.
+ * `storage`: of sets behind URLs, copied; NULL: the process's defaults, which ff_dataset_open has.
+ */
 FF_MUST_USE ff_status ff_dataset_open_several(ff_dataset **dataset, const char *const *paths,
-                                              size_t count, ff_verify verify, ff_error *error);
+                                              size_t count, ff_verify verify,
+                                              const ff_storage_options *storage, ff_error *error);
 enum { FF_SETS_LIMIT = 64 };
 /* All readers of the dataset must be closed before. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
@@ -59,6 +63,8 @@ uint64_t ff_dataset_count(const ff_dataset *dataset);
 /* Whether the set, or one of several, lies behind a URL: its samples are read, not mapped, unless a
  * caller maps a shard. */
 bool ff_dataset_is_remote(const ff_dataset *dataset);
+/* The options with which one set behind a URL was opened; NULL for a folder. */
+const ff_storage_options *ff_dataset_storage(const ff_dataset *dataset);
 /* The sets that were opened as one, 1 for a single set; the first sample of set `set`, and with
  * their number the count of all; set `set`, owned by `dataset`; and the set of a sample. */
 size_t ff_dataset_set_count(const ff_dataset *dataset);

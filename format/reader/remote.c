@@ -14,7 +14,8 @@
 struct ff_remote {
     ff_storage *storage;
     ff_cache *cache;
-    ff_cache_options options;
+    ff_storage_options options; /* with the two texts */
+    char *endpoint, *place;
     char *folder;
     ff_dataset_next *next;
     void *context;
@@ -28,8 +29,16 @@ struct ff_remote {
 const char *ff_remote_url(const ff_remote *remote) {
     return ff_storage_url(remote->storage);
 }
+const ff_storage_options *ff_remote_options(const ff_remote *remote) {
+    return &remote->options;
+}
 ff_cache *ff_remote_cache(const ff_remote *remote) {
     return remote->cache;
+}
+
+static ff_cache_options cache_options(const ff_remote *remote) {
+    return (ff_cache_options){.folder = remote->options.cache,
+                              .bytes = remote->options.cache_bytes};
 }
 
 /* ---- the index ------------------------------------------------------------------------------ */
@@ -87,7 +96,8 @@ static ff_status find_folder(ff_remote *remote, ff_object *object, ff_error *err
     FF_TRY_DONE(ff_index_header_decode(&header, bytes, object->bytes, path, error));
     ff_id_of(id, bytes, sizeof bytes);
     ff_hex(name, id, sizeof id);
-    status = ff_cache_place(&remote->folder, &remote->options, name, error);
+    const ff_cache_options options = cache_options(remote);
+    status = ff_cache_place(&remote->folder, &options, name, error);
 done:
     free(path);
     return status;
@@ -103,14 +113,27 @@ static ff_status open_index(ff_remote *remote, ff_error *error) {
     return status;
 }
 
-ff_status ff_remote_open(ff_remote **out, const char *url, char **folder, ff_error *error) {
+static ff_status copy_options(ff_remote *remote, const ff_storage_options *options,
+                              ff_error *error) {
+    remote->options = ff_storage_chosen(options);
+    remote->options.check = ff_interrupt_check;
+    if (remote->options.endpoint)
+        FF_TRY(ff_copy_string(&remote->endpoint, remote->options.endpoint, error));
+    if (remote->options.cache) FF_TRY(ff_copy_string(&remote->place, remote->options.cache, error));
+    remote->options.endpoint = remote->endpoint;
+    remote->options.cache = remote->place;
+    return FF_OK;
+}
+
+ff_status ff_remote_open(ff_remote **out, const char *url, const ff_storage_options *options,
+                         char **folder, ff_error *error) {
     ff_remote *remote;
     ff_status status;
     *out = NULL;
     *folder = NULL;
     FF_TRY(ff_alloc(&remote, 1, sizeof *remote, "a set behind a URL", error));
-    const ff_storage_options options = {.check = ff_interrupt_check};
-    FF_TRY_DONE(ff_storage_open(&remote->storage, url, &options, error));
+    FF_TRY_DONE(copy_options(remote, options, error));
+    FF_TRY_DONE(ff_storage_open(&remote->storage, url, &remote->options, error));
     FF_TRY_DONE(open_index(remote, error));
     status = ff_copy_string(folder, remote->folder, error);
 done:
@@ -124,6 +147,8 @@ void ff_remote_close(ff_remote **remote) {
     ff_cache_close(&(*remote)->cache);
     ff_storage_close(&(*remote)->storage);
     free((*remote)->folder);
+    free((*remote)->endpoint);
+    free((*remote)->place);
     free(*remote);
     *remote = NULL;
 }
@@ -141,8 +166,9 @@ ff_status ff_remote_shards(ff_remote *remote, const ff_shard_row *row, uint32_t 
         ff_shard_name(name[i], i);
         object[i] = (ff_cached_object){name[i], row[i].file_bytes};
     }
-    status = ff_cache_open(&remote->cache, &remote->options, remote->folder, remote->storage,
-                           object, count, error);
+    const ff_cache_options options = cache_options(remote);
+    status = ff_cache_open(&remote->cache, &options, remote->folder, remote->storage, object, count,
+                           error);
     free(name);
 done:
     free(object);

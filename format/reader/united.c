@@ -219,27 +219,28 @@ static ff_status unite(ff_dataset *dataset, ff_error *error) {
 }
 
 static ff_status open_all(ff_dataset *dataset, const char *const *paths, size_t count,
-                          ff_error *error) {
+                          const ff_storage_options *storage, ff_error *error) {
     FF_TRY(ff_files_create(&dataset->files, error));
     FF_TRY(ff_alloc(&dataset->united, count + 1, sizeof *dataset->united, "sets", error));
     for (; dataset->united_count < count; dataset->united_count++)
-        FF_TRY(ff_dataset_open(&dataset->united[dataset->united_count].set,
-                               paths[dataset->united_count], dataset->verify, error));
+        FF_TRY(ff_dataset_open_at(&dataset->united[dataset->united_count].set,
+                                  paths[dataset->united_count], dataset->verify, storage, error));
     return unite(dataset, error);
 }
 
 ff_status ff_dataset_open_several(ff_dataset **out, const char *const *paths, size_t count,
-                                  ff_verify verify, ff_error *error) {
+                                  ff_verify verify, const ff_storage_options *storage,
+                                  ff_error *error) {
     ff_dataset *dataset;
     *out = NULL;
     if (count == 0 || count > FF_SETS_LIMIT)
         return ff_fail(error, FF_USAGE, "%zu sets to be used as one; wanted 1 to %d", count,
                        FF_SETS_LIMIT);
-    if (count == 1) return ff_dataset_open(out, paths[0], verify, error);
+    if (count == 1) return ff_dataset_open_at(out, paths[0], verify, storage, error);
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
-    ff_status status = open_all(dataset, paths, count, error);
+    ff_status status = open_all(dataset, paths, count, storage, error);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;

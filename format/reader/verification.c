@@ -45,7 +45,7 @@ ff_status ff_verification_run(ff_verification *verification, const char *path, i
     pthread_mutex_init(&heard.mutex, NULL);
     ff_progress_begin(&heard.progress, "verifying", FF_PROGRESS_BYTES, 0, false);
     ff_error first = {0};
-    ff_status status = ff_verify_split(path, jobs, on_report, &heard, &first);
+    ff_status status = ff_verify_split(path, NULL, jobs, on_report, &heard, &first);
     ff_progress_end(&heard.progress);
     pthread_mutex_destroy(&heard.mutex);
     if (error) *error = first;

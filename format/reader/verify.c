@@ -66,6 +66,8 @@ static ff_status check_shard(verification *v, uint32_t number, ff_error *error) 
     v->key_bytes[number] = shard.footer.section[FF_SHARD_KEYS].bytes;
     const ff_status status = check_opened(v, &shard, error);
     ff_shard_close(&shard);
+    /* A set may be larger than the cache. */
+    if (v->dataset->remote) ff_cache_unpin(ff_remote_cache(v->dataset->remote), number);
     return status;
 }
 
@@ -97,10 +99,10 @@ static ff_status open_shard(const sample_check *check, uint32_t number, const ff
     *out = shard;
     if (shard->mapped.map && shard->header.number == number) return FF_OK;
     ff_shard_close(shard);
-    ff_status status = ff_dataset_own_shard(check->dataset, number, true, shard, error);
+    ff_status status = ff_dataset_own_tables(check->dataset, number, shard, error);
     if (status != FF_NO_MEMORY) return status;
     for (int i = 0; i < OPEN_SHARDS; i++) ff_shard_close(&check->open[i]);
-    return ff_dataset_own_shard(check->dataset, number, true, shard, error);
+    return ff_dataset_own_tables(check->dataset, number, shard, error);
 }
 
 /* Finds the record whose slot lies at this offset: records are in the order of their offsets. */
@@ -231,10 +233,10 @@ done:
     return status;
 }
 
-ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report report,
-                          void *context, ff_error *error) {
+ff_status ff_verify_split(const char *path, const ff_storage_options *storage, int thread_count,
+                          ff_verify_report report, void *context, ff_error *error) {
     verification v = {.report = report, .context = context};
-    FF_TRY(ff_dataset_open(&v.dataset, path, FF_VERIFY_FIRST, error));
+    FF_TRY(ff_dataset_open_at(&v.dataset, path, FF_VERIFY_FIRST, storage, error));
     pthread_mutex_init(&v.mutex, NULL);
     uint32_t shards = v.dataset->header.shard_count;
     v.total = v.dataset->bytes;

@@ -2,7 +2,7 @@
 #ifndef FF_FORMAT_VERIFY_H
 #define FF_FORMAT_VERIFY_H
 
-#include "format/base/status.h"
+#include "format/storage/storage.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +16,9 @@ typedef bool (*ff_verify_report)(void *context, const char *message, uint64_t do
  * checksums, recomputed ids, zero padding, no bytes between. Any changed bit of any file is found.
  * FF_OK if all is well; FF_BAD_DATA (with the first problem) if any problem was reported; FF_IO if
  * reading failed; FF_INTERRUPTED if `report` stopped it. `thread_count` threads share the
- * shards. */
-FF_MUST_USE ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report report,
-                                      void *context, ff_error *error);
+ * shards. `storage`: as for ff_dataset_open_several. */
+FF_MUST_USE ff_status ff_verify_split(const char *path, const ff_storage_options *storage,
+                                      int thread_count, ff_verify_report report, void *context,
+                                      ff_error *error);
 
 #endif

@@ -20,8 +20,9 @@ static ff_status choose_place(char **place, const ff_cache_options *options, ff_
     if (own && *own) return ff_copy_string(place, own, error);
     if (shared && *shared) return ff_path_join(place, shared, "ffpack", error);
     if (home && *home) return ff_path_join(place, home, ".cache/ffpack", error);
-    return ff_fail(error, FF_USAGE,
-                   "a set behind a URL needs a cache, and HOME is not set: FFPACK_CACHE=DIR");
+    return ff_fail(
+        error, FF_USAGE,
+        "a set behind a URL needs a cache, and HOME is not set: --cache DIR or FFPACK_CACHE=DIR");
 }
 
 ff_status ff_cache_place(char **folder, const ff_cache_options *options, const char *id,

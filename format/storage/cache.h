@@ -70,8 +70,10 @@ bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t b
 /* The pieces of a range are wrong: they are fetched again when they are needed. */
 void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes);
 
-/* Fetches a whole object, which stays until the cache is closed: for callers that map its file. */
+/* Fetches a whole object, which stays until ff_cache_unpin, or until the cache is closed: for
+ * callers that map its file. */
 FF_MUST_USE ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *error);
+void ff_cache_unpin(ff_cache *cache, uint32_t object);
 
 /* `next` returns when a piece is used next, in any unit of time that grows; UINT64_MAX: never.
  * Piece p of an object holds its bytes from p * FF_PIECE_BYTES on. Called by any thread, also at

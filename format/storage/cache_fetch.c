@@ -272,6 +272,14 @@ ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *error) {
     return FF_OK;
 }
 
+void ff_cache_unpin(ff_cache *cache, uint32_t object) {
+    struct ff_cache_file *file = &cache->file[object];
+    take_file(cache, file);
+    if (file->pinned) ff_pieces_unlock(cache->descriptor, FF_LOCK_OBJECTS + object, 1);
+    file->pinned = false;
+    give_file(cache, file);
+}
+
 void ff_cache_foresee(ff_cache *cache, ff_cache_next *next, void *context) {
     pthread_mutex_lock(&cache->removing);
     cache->next = next;

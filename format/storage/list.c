@@ -122,7 +122,7 @@ ff_status ff_storage_list(ff_storage *storage, const char *prefix, ff_storage_ta
     ff_buffer query = {0}, answer = {0};
     char *token = NULL, *next = NULL;
     ff_response response;
-    ff_status status;
+    ff_status status = FF_OK;
     FF_TRY(ff_storage_need_bucket(storage, "listed", error));
     do {
         ff_request request = {.method = "GET"};

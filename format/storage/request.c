@@ -166,16 +166,24 @@ static bool renew_keys(const ff_attempt *now, bool *renewed) {
     return *renewed = true;
 }
 
-/* A server that never answered is more likely named wrongly than out of order. */
+/* A server that never answered is more likely named wrongly than out of order. Whoever asks after
+ * others have waited in vain does not wait again. */
 static uint64_t patience_ns(const ff_attempt *now) {
     ff_client *client = now->client;
     pthread_mutex_lock(&client->mutex);
-    const bool reached = client->reached;
+    const bool reached = client->reached, lost = client->lost;
     pthread_mutex_unlock(&client->mutex);
+    if (lost) return 0;
     const double most = now->request->tidies ? TIDY_SECONDS
                         : reached            ? client->timeout_s
                                              : FIRST_SECONDS;
     return (uint64_t)((client->timeout_s < most ? client->timeout_s : most) * 1e9);
+}
+
+static void set_lost(ff_client *client, bool lost) {
+    pthread_mutex_lock(&client->mutex);
+    client->lost = lost;
+    pthread_mutex_unlock(&client->mutex);
 }
 
 ff_status ff_request_send(ff_client *client, const ff_request *request, ff_response *response,
@@ -189,13 +197,17 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         FF_TRY(attempt_once(&now, &result, error));
         const long code = response->code;
         const bool whole = !request->to || now.got == request->bytes;
+        if (result == CURLE_OK && code >= 200 && code < 300) set_lost(client, false);
         if (result == CURLE_OK && code >= 200 && code < 300 && whole) return FF_OK;
         if (result == CURLE_OK && ((code == 404 && request->may_lack) || code == 416)) return FF_OK;
         const bool cut = result == CURLE_OK && code >= 200 && code < 300;
         if (cut) result = CURLE_PARTIAL_FILE;
         if (renew_keys(&now, &renewed)) continue;
-        if (!may_pass(result, code) || ff_now_ns() - now.moved_ns > patience_ns(&now))
+        const bool passes = may_pass(result, code);
+        if (!passes || ff_now_ns() - now.moved_ns > patience_ns(&now)) {
+            if (passes && !request->tidies) set_lost(client, true);
             return fail(&now, result, attempts, error);
+        }
         FF_TRY(pause_before(&now, attempts, error));
     }
 }

@@ -40,6 +40,7 @@ typedef struct ff_request {
     ff_buffer *text;
     size_t limit;
     bool may_lack; /* 404 is no failure */
+    bool finishes; /* `check` stops no attempt that is under way: its answer must be known */
     bool tidies;   /* sent even after `check` has failed, and tried again for a few seconds only */
 } ff_request;
 

@@ -123,6 +123,10 @@ static void find_victims(ff_cache *cache) {
     cache->victims = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct ff_cache_file *file = &cache->file[i];
+        pthread_mutex_lock(&cache->mutex);
+        const bool busy = file->busy; /* whoever takes room for an object's ends has its file */
+        pthread_mutex_unlock(&cache->mutex);
+        if (busy) continue;
         for (uint32_t p = 0; p < file[1].first_piece - file->first_piece; p++) {
             const uint32_t number = file->first_piece + p,
                            counter = atomic_load(&cache->counter[number]);
@@ -314,10 +318,11 @@ ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error) {
         pthread_mutex_unlock(&cache->removing);
         if (removed) continue;
         if (bytes > cache->limit || ff_now_ns() > end)
-            return ff_fail(error, FF_IO,
-                           "%s: the cache may have %" PRIu64
-                           " MiB, and all of it is in use; FFPACK_CACHE_SIZE allows more",
-                           cache->place, cache->limit >> 20);
+            return ff_fail(
+                error, FF_IO,
+                "%s: the cache may have %" PRIu64
+                " MiB, and all of it is in use; --cache-size or FFPACK_CACHE_SIZE allows more",
+                cache->place, cache->limit >> 20);
         const struct timespec slice = {.tv_nsec = 2 * 1000 * 1000};
         nanosleep(&slice, NULL);
     }

@@ -5,6 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- options -------------------------------------------------------------------------------- */
+
+static ff_storage_options own_defaults;
+
+void ff_storage_set_defaults(const ff_storage_options *defaults) {
+    own_defaults = *defaults;
+}
+
+ff_storage_options ff_storage_chosen(const ff_storage_options *options) {
+    ff_storage_options chosen = options ? *options : (ff_storage_options){0};
+    if (!chosen.endpoint) chosen.endpoint = own_defaults.endpoint;
+    if (!chosen.cache) chosen.cache = own_defaults.cache;
+    if (!chosen.cache_bytes) chosen.cache_bytes = own_defaults.cache_bytes;
+    if (!chosen.timeout_s) chosen.timeout_s = own_defaults.timeout_s;
+    if (!chosen.timeout_s) chosen.timeout_s = FF_STORAGE_TIMEOUT_S;
+    return chosen;
+}
+
 bool ff_storage_is_url(const char *path) {
     return ff_url_scheme(path) >= 0;
 }
@@ -24,16 +42,43 @@ ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error)
                    path, verb);
 }
 
+const char *ff_storage_idle_option(const ff_storage_options *options, const char *const *path,
+                                   size_t count) {
+    bool url = false, bucket = false;
+    for (size_t i = 0; i < count; i++) {
+        const int scheme = path[i] ? ff_url_scheme(path[i]) : -1;
+        url |= scheme >= 0;
+        bucket |= scheme == FF_SCHEME_S3 || scheme == FF_SCHEME_GS;
+    }
+    if (options->endpoint && !bucket) return "endpoint";
+    if (url) return NULL;
+    return options->cache         ? "cache"
+           : options->cache_bytes ? "cache-size"
+           : options->timeout_s   ? "storage-timeout"
+                                  : NULL;
+}
+
+ff_status ff_storage_use(const ff_storage_options *options, const char *const *path, size_t count,
+                         ff_error *error) {
+    const char *idle = ff_storage_idle_option(options, path, count);
+    ff_storage_set_defaults(options);
+    if (!idle) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--%s has no effect: no set lies behind a URL%s", idle,
+                   strcmp(idle, "endpoint") ? "" : " of s3:// or gs://");
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
 static ff_status open_all(ff_storage *storage, const char *url, const ff_storage_options *options,
                           ff_error *error) {
     char *region = NULL, *endpoint = NULL;
     ff_status status;
     FF_TRY_DONE(ff_credentials_region(&region, error));
-    FF_TRY_DONE(ff_credentials_endpoint(&endpoint, error));
+    FF_TRY_DONE(options->endpoint ? ff_copy_string(&endpoint, options->endpoint, error)
+                                  : ff_credentials_endpoint(&endpoint, error));
     FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, options->object, error));
     status = ff_client_create(&storage->client, storage->url.bucket ? region : NULL,
-                              options->timeout_s > 0 ? options->timeout_s : FF_STORAGE_TIMEOUT_S,
-                              options->check, error);
+                              (double)options->timeout_s, options->check, error);
 done:
     free(region);
     free(endpoint);
@@ -42,9 +87,10 @@ done:
 
 ff_status ff_storage_open(ff_storage **out, const char *url, const ff_storage_options *options,
                           ff_error *error) {
+    const ff_storage_options chosen = ff_storage_chosen(options);
     *out = NULL;
     FF_TRY(ff_alloc(out, 1, sizeof **out, "a storage", error));
-    const ff_status status = open_all(*out, url, options, error);
+    const ff_status status = open_all(*out, url, &chosen, error);
     if (status != FF_OK) ff_storage_close(out);
     return status;
 }
@@ -67,6 +113,8 @@ const char *ff_storage_url(const ff_storage *storage) {
 ff_status ff_storage_check(const ff_storage *storage, ff_error *error) {
     return ff_client_check(storage->client, error);
 }
+
+/* ---- objects -------------------------------------------------------------------------------- */
 
 /* *url is what is sent, *what the name in messages. */
 static ff_status names(const ff_storage *storage, const char *name, char **url, char **what,

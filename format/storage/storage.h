@@ -1,18 +1,18 @@
 /* Room format/storage, floor 1: objects that lie behind a URL.
  *
- * This header reads, lists and writes objects. url.h splits a URL into a server and a path.
- * credentials.h finds the keys that the AWS tools use. curl.h opens libcurl at the first use of a
- * URL. request.h is one request to a server: how a response is checked, and which failures are
- * tried again; transfer.c is one attempt. list.c lists a bucket and upload.c writes into a bucket;
- * xml.h reads the server's answers to both (buckets.h is what they share with storage.c). cache.h
- * keeps what was fetched on a local disk: pieces.h is its state, cache_fetch.c fetches, room.c
- * removes what is needed last.
+ * This header reads, lists and writes objects; options.h has what a user may choose, as rows of a
+ * table of options. url.h splits a URL into a server and a path. credentials.h finds the keys that
+ * the AWS tools use. curl.h opens libcurl at the first use of a URL. request.h is one request to a
+ * server: how a response is checked, and which failures are tried again; transfer.c is one attempt.
+ * list.c lists a bucket and upload.c writes into a bucket; xml.h reads the server's answers to both
+ * (buckets.h is what they share with storage.c). cache.h keeps what was fetched on a local disk:
+ * pieces.h is its state, cache_fetch.c fetches, room.c removes what is needed last.
  *
  * May include format/base.
  *
  * A storage is a URL below which objects have names, as files have in a folder:
  *
- *     s3://BUCKET/PREFIX       S3: AWS, or the server that AWS_ENDPOINT_URL names (MinIO, Ceph, R2)
+ *     s3://BUCKET/PREFIX       S3: AWS, or the server that `endpoint` names (MinIO, Ceph, R2)
  *     gs://BUCKET/PREFIX       Google Cloud Storage by its S3 interface, with HMAC keys
  *     https://HOST/PATH        a web server that answers ranges; read only
  *     http://HOST/PATH         the same, unencrypted
@@ -33,18 +33,31 @@
 
 typedef struct ff_storage ff_storage;
 
+/* NULL or 0: as ff_storage_set_defaults has it, else by the environment, else the default. */
 typedef struct ff_storage_options {
+    /* The server of s3:// and gs://; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's. */
+    const char *endpoint;
+    /* The folder of the cache and the most that it may have, for whoever opens one (cache.h). */
+    const char *cache;
+    uint64_t cache_bytes;
+    /* Seconds for which a failure that may pass is tried again; else FF_STORAGE_TIMEOUT_S. */
+    int64_t timeout_s;
     /* Called some times a second while a call waits: a failure ends the call. NULL = never called.
      * For signals: ff_interrupt_check (format/cli/interrupt.h). */
     ff_status (*check)(ff_error *error);
-    /* Seconds for which a failure that may pass is tried again; 0 = FF_STORAGE_TIMEOUT_S. */
-    double timeout_s;
     /* The URL is one object's, whose name below the URL is "". A web URL may then have a query,
      * which no message shows: it may hold a signature. */
     bool object;
 } ff_storage_options;
 
-#define FF_STORAGE_TIMEOUT_S 300.0
+enum { FF_STORAGE_TIMEOUT_S = 300 };
+
+/* What all storages of this process have that their own options leave open: a program's command
+ * line. A main calls this once, before it opens a storage or starts a thread; the texts must stay.
+ * A library does not call it. */
+void ff_storage_set_defaults(const ff_storage_options *defaults);
+/* The options with those defaults; NULL = none. */
+ff_storage_options ff_storage_chosen(const ff_storage_options *options);
 
 /* Whether a path is a URL of one of the schemes above. */
 bool ff_storage_is_url(const char *path);
@@ -55,8 +68,16 @@ bool ff_storage_is_bucket(const char *path);
 size_t ff_storage_shown_bytes(const char *path);
 /* FF_USAGE for a URL where a command needs a folder; `verb`: "append changes". */
 FF_MUST_USE ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error);
+/* The option that has no effect on any of these paths, which may be NULL: "endpoint" without a URL
+ * of s3:// or gs://; "cache", "cache-size" or "storage-timeout" without a URL. NULL = none. */
+const char *ff_storage_idle_option(const ff_storage_options *options, const char *const *path,
+                                   size_t count);
+/* For a program whose options they are, with all paths that it may open: makes them the defaults.
+ * FF_USAGE if one has no effect. */
+FF_MUST_USE ff_status ff_storage_use(const ff_storage_options *options, const char *const *path,
+                                     size_t count, ff_error *error);
 
-/* Sends no request. */
+/* Sends no request. Texts of the options need not stay. */
 FF_MUST_USE ff_status ff_storage_open(ff_storage **storage, const char *url,
                                       const ff_storage_options *options, ff_error *error);
 void ff_storage_close(ff_storage **storage); /* NULL is accepted */

@@ -184,7 +184,7 @@ ff_status ff_attempt_check(const ff_attempt *now, ff_error *error) {
 static int look_around(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const ff_attempt *now = context;
     (void)a, (void)b, (void)c, (void)d;
-    return ff_attempt_check(now, NULL) != FF_OK;
+    return !now->request->finishes && ff_attempt_check(now, NULL) != FF_OK;
 }
 
 /* ---- one attempt ---------------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     pthread_mutex_lock(&client->mutex);
     client->reached |= now->response->code != 0;
     pthread_mutex_unlock(&client->mutex);
-    status = ff_attempt_check(now, error);
+    status = request->finishes ? FF_OK : ff_attempt_check(now, error);
     if (status == FF_OK && now->failure.status != FF_OK)
         status = ff_fail(error, now->failure.status, "%s", now->failure.message);
 done:

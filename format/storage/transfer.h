@@ -24,6 +24,7 @@ struct ff_client {
     int handles;
     bool found;   /* the credentials were looked for */
     bool reached; /* a server has answered */
+    bool lost;    /* a request was given up for want of an answer, and none has come since */
     ff_credentials credentials;
 };
 

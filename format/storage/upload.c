@@ -49,13 +49,14 @@ static ff_status digest_file(int fd, const char *path, uint64_t offset, uint64_t
 static void md5_header(char header[64], const uint8_t digest[16]) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *to = header + sprintf(header, "Content-MD5: ");
-    for (int i = 0; i < 16; i += 3) {
+    uint8_t bytes[18] = {0};
+    memcpy(bytes, digest, 16);
+    for (int i = 0; i < 18; i += 3) {
         const uint32_t three =
-            (uint32_t)digest[i] << 16 | (i < 15 ? (uint32_t)digest[i + 1] << 8 | digest[i + 2] : 0);
-        for (int k = 0; k < 4; k++)
-            *to++ = i == 15 && k > 1 ? '=' : digits[three >> (18 - 6 * k) & 63];
+            (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        for (int k = 0; k < 4; k++) *to++ = digits[three >> (18 - 6 * k) & 63];
     }
-    *to = 0;
+    strcpy(to - 2, "=="); /* the digits of the two bytes that are added */
 }
 
 /* The version of an object in parts: the MD5 of the parts' digests, and their number. */
@@ -239,7 +240,7 @@ done:
 
 static ff_status begin(upload *own, ff_error *error) {
     ff_buffer answer = {0};
-    ff_request request = {.method = "POST"};
+    ff_request request = {.method = "POST", .finishes = true};
     ff_response response;
     ff_status status =
         ff_storage_ask(own->storage, own->name, "uploads=", &request, &answer, &response, error);
@@ -261,11 +262,11 @@ static ff_status write_parts(upload *own, int threads, ff_object *object, ff_err
     FF_TRY_DONE(ff_alloc(&own->tag, own->parts, sizeof *own->tag, "parts", error));
     FF_TRY_DONE(ff_alloc(&own->digest, own->parts, sizeof *own->digest, "parts", error));
     FF_TRY_DONE(begin(own, error));
-    status = make_query(&query, own, 0, error);
-    if (status == FF_OK) status = send_parts(own, threads, error);
-    if (status == FF_OK) status = join_parts(own, query.bytes, object, error);
-    if (status != FF_OK && query.bytes) give_up(own->storage, own->name, query.bytes);
+    FF_TRY_DONE(make_query(&query, own, 0, error));
+    FF_TRY_DONE(send_parts(own, threads, error));
+    status = join_parts(own, query.bytes, object, error);
 done:
+    if (status != FF_OK && query.length) give_up(own->storage, own->name, query.bytes);
     pthread_mutex_destroy(&own->mutex);
     ff_buffer_free(&query);
     free(own->tag);
@@ -361,7 +362,7 @@ ff_status ff_storage_abort(ff_storage *storage, ff_storage_names *ours, void *co
     ff_buffer query = {0}, answer = {0};
     char *key = NULL, *id = NULL;
     ff_response response;
-    ff_status status;
+    ff_status status = FF_OK;
     FF_TRY(ff_storage_need_bucket(storage, "written", error));
     do {
         ff_request request = {.method = "GET"};

@@ -5,7 +5,7 @@
  * output.h is the folder of the run, renamed into place when it is whole. recorded.h finds the
  * options with which a set was packed.
  *
- * May include format/base, format/cli, format/disk, format/reader.
+ * May include format/base, format/cli, format/disk, format/reader, format/storage.
  *
  * Writes one split: blocks in, shards and an index out, each committed atomically.
  *

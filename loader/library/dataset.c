@@ -17,9 +17,11 @@
 static ff_status open_dataset(ffload_dataset **out, const char *const *paths, size_t count,
                               const ffload_options *options, ff_error *error) {
     ffload_dataset *dataset;
+    ff_storage_options storage;
+    FF_TRY(ff_library_options_storage(options, paths, count, &storage, error));
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
-    const ff_status status = ff_dataset_open_several(&dataset->inner, paths, count,
-                                                     ff_library_options_verify(options), error);
+    const ff_status status = ff_dataset_open_several(
+        &dataset->inner, paths, count, ff_library_options_verify(options), &storage, error);
     if (status != FF_OK) {
         free(dataset);
         return status;
@@ -359,8 +361,8 @@ static ff_status verify(const ffload_dataset *dataset, int threads, listener *he
         const ff_dataset *set = ff_dataset_set(dataset->inner, i);
         uint64_t bytes;
         FF_TRY(count_bytes(set, &bytes, error));
-        FF_TRY(ff_verify_split(ff_dataset_path(set), threads > 0 ? threads : ff_cpu_count(),
-                               on_report, heard, error));
+        FF_TRY(ff_verify_split(ff_dataset_path(set), ff_dataset_storage(set),
+                               threads > 0 ? threads : ff_cpu_count(), on_report, heard, error));
         heard->before += bytes;
     }
     return FF_OK;

@@ -3,6 +3,7 @@
 #include "loader/library/options_table.h"
 #include "loader/library/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,18 @@ static ff_status resolve_views(ff_library_settings *settings, const ffload_optio
 
 ff_verify ff_library_options_verify(const ffload_options *options) {
     return (ff_verify)(options ? options : &ff_library_default_options)->verify;
+}
+
+ff_status ff_library_options_storage(const ffload_options *options, const char *const *paths,
+                                     size_t count, ff_storage_options *storage, ff_error *error) {
+    char name[32];
+    *storage = (options ? options : &ff_library_default_options)->storage;
+    const char *idle = ff_storage_idle_option(storage, paths, count);
+    if (!idle) return FF_OK;
+    snprintf(name, sizeof name, "%s", idle);
+    for (char *dash = name; (dash = strchr(dash, '-'));) *dash = '_';
+    return ff_fail(error, FF_USAGE, "%s: no set lies behind a URL%s", name,
+                   strcmp(idle, "endpoint") ? "" : " of s3:// or gs://");
 }
 
 static ff_status resolve(ff_library_settings *settings, const ffload_options *given,

@@ -1,6 +1,7 @@
 #include "loader/library/options_table.h"
 
 #include "format/reader/reader.h"
+#include "format/storage/options.h"
 #include "loader/library/status.h"
 #include "loader/library/text.h"
 
@@ -131,6 +132,10 @@ void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTI
          .target = &to->local_world,
          .minimum = 1,
          .maximum = u32},
+        FF_STORAGE_CACHE("cache", to->storage, FF_SAYS_PHRASE),
+        FF_STORAGE_CACHE_SIZE("cache_size", to->storage, FF_SAYS_PHRASE),
+        FF_STORAGE_TIMEOUT("storage_timeout", to->storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", to->storage, FF_SAYS_PHRASE),
         {.name = NULL},
     };
     _Static_assert(sizeof all <= FF_LIBRARY_OPTIONS_MOST * sizeof *table, "the table has room");
@@ -166,6 +171,7 @@ static json_t *value_of(const ff_option *option, const json_t *words) {
     case FF_OPTION_INTEGER: {
         const int64_t value = *(const int64_t *)option->target;
         const bool word = words && (double)value < option->minimum;
+        if (!words && (double)value < option->minimum) return json_null();
         return word ? json_incref(json_array_get(words, 0)) : json_integer(value);
     }
     case FF_OPTION_BYTES: {

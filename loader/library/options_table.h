@@ -3,6 +3,7 @@
 #define FF_LOADER_LIBRARY_OPTIONS_TABLE_H
 
 #include "format/cli/options.h"
+#include "format/storage/storage.h"
 
 #include <ffload/ffload.h>
 
@@ -15,6 +16,7 @@ struct ffload_options {
     const char *augment, *size, *views, *label, *device;
     const char *indices, *where, *split, *fold, *weights, *shares;
     int64_t samples_per_epoch, repeats, per_class;
+    ff_storage_options storage;
     int replacement; /* 0 = with it */
     int64_t *index;  /* owned, [index_count]; NULL = none were given */
     size_t index_count;

@@ -110,7 +110,7 @@ static void fuzz_read(ff_verify verify) {
 
 static ff_status fuzz_verify(void) {
     ff_error error = {0};
-    ff_status status = ff_verify_split(fuzz_folder, 1, NULL, NULL, &error);
+    ff_status status = ff_verify_split(fuzz_folder, NULL, 1, NULL, NULL, &error);
     fuzz_check_error(status, &error);
     return status;
 }

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
     ff_error error = {0};
     ff_status status;
     if (argc == 3 && !strcmp(argv[2], "--verify"))
-        status = ff_verify_split(argv[1], 1, NULL, NULL, &error);
+        status = ff_verify_split(argv[1], NULL, 1, NULL, NULL, &error);
     else if (argc == 2)
         status = dump(argv[1], &error);
     else

@@ -132,7 +132,7 @@ def replaced(server, env):
                                  (("push", "plain", server.url + "/bucket/a"), 2, "a web server cannot be written"), (("push", "plain"), 2, "wanted ffpack push DIR URL"),
                                  (("pull", "plain", "b"), 2, "plain: is not a URL"), (("pull", "s3://bucket/none", "b"), 74, "there is no index.ffx"),
                                  (("append", "s3://bucket/set", "x1.npy"), 2, "is a URL, and append changes a set in a folder"), (("repair", "s3://bucket/set"), 2, "is a URL"),
-                                 (("merge", "s3://bucket/set", "a", "b"), 2, "is a URL"), (("copy", "plain", "-o", "s3://bucket/b"), 2, "is a URL")):
+                                 (("merge", "s3://bucket/set", "a", "b"), 2, "the parts of a set in a bucket lie there"), (("copy", "plain", "-o", "s3://bucket/b"), 2, "is a URL")):
         server.forget()
         done = run(*command, env=env)
         tap.ok(done.returncode == code and words in done.stderr and done.stderr.count("\n") == 1 and not [one for one in server.log if one[0] not in ("GET",)] and not os.path.exists("s3:"),
@@ -317,6 +317,11 @@ def verified(server, env):
             like = run(path, "--verify", env=env, program=FFINSPECT)
             tap.ok(done.returncode == like.returncode == (65 if broken else 0) and sorted(done.stdout.split("\n")) == sorted(like.stdout.split("\n")) and (done.stdout.count("all good") == 1 if broken else 2),
                    "verify: %s, %s" % (path, "a changed bit" if broken else "whole"), (done.stdout, done.stderr, like.stdout, like.stderr))
+    server.objects.clear()
+    server.add("large", "bucket/set")
+    done = run("verify", "s3://bucket/set", "--cache", "cache/little", "--cache-size", "25M", "-j", 1, env=env)
+    like = run("verify", "large")
+    tap.ok(done.returncode == 0 and done.stdout.split(":", 2)[-1] == like.stdout.split(":", 1)[-1] and disk_bytes("cache/little") < 27 << 20, "verify: a set that is larger than the cache", (done.stdout, done.stderr, like.stdout))
     done = run("verify", "none")
     tap.ok(done.returncode == 74 and done.stderr.count("\n") == 1, "verify: nothing there", done.stderr)
     server.objects.clear()
@@ -362,9 +367,9 @@ def packed(server, env):
     server.objects.clear()
     done = run(*SOURCE, "-o", "s3://bucket/set", "--dry-run", env=env)
     tap.ok(done.returncode == 0 and not server.objects, "-o s3:// --dry-run", done.stderr)
-    for more, words in ((["--part", "1/2"], "--part: is for a folder"), (["--if-changed"], "--if-changed: is for a folder"), (["--resume"], "nothing to --resume")):
+    for more, words in ((["--part", "1/2", "--force"], "--force: with --part is for folders"), (["--if-changed"], "--if-changed: is for a folder"), (["--resume"], "nothing to --resume")):
         done = run(*SOURCE, "-o", "s3://bucket/set", *more, env=env)
-        tap.ok(done.returncode == 2 and words in done.stderr and not server.objects, "-o s3:// %s is refused" % more[0], done.stderr)
+        tap.ok(done.returncode == 2 and words in done.stderr and not server.objects, "-o s3:// %s is refused" % " ".join(more), done.stderr)
     done = run(*SOURCE, "-o", server.url + "/bucket/set", env=env)
     tap.ok(done.returncode == 2 and "a web server cannot be written" in done.stderr, "-o http://", done.stderr)
     server.fault = lambda number, handler: ("status", 403, [])
@@ -419,6 +424,63 @@ def left_out(server, env):
     tap.ok(done.returncode == 0 and got == wanted and objects(server) == tap.files_of("folder2") and "s3://bucket/set/skipped.tsv" in done.stdout and os.listdir("cache") == [],
            "-o s3://: the list of items left out", (done.stderr, done.stdout, got, os.listdir("cache")))
     server.objects.clear()
+
+
+def in_many_parts(server, env):
+    """Parts on several machines, each with a cache of its own, in any order, some killed; then a merge that moves no shard."""
+    flawed = ["--on-error", "skip", "--max-skip", "10%"]
+    for name, source, more, count in (("u8", "source", [], 3), ("zstd, left out", "flawed", ["--compress", "zstd", *flawed], 2), ("more parts than shards", "source", ["--shard-size", "2M"], 5)):
+        command = [source, *SOURCE[1:], *more]
+        shutil.rmtree("folder3", ignore_errors=True)
+        assert run(*command, "-o", "folder3").returncode == 0
+        server.objects.clear()
+        watch = Watch(server, "folder3")
+        parts = list(range(1, count + 1))
+        dice.shuffle(parts)
+        for part in parts:
+            own = {**env, "FFPACK_CACHE": "cache%d" % part}
+            if part == parts[-1] and count < 5:
+                done = run("merge", "s3://bucket/set", env=env)
+                tap.ok(done.returncode in (2, 65) and done.stderr.count("\n") == 1 and not indexes(server), "a merge without part %d/%d is refused: %s" % (part, count, name), (done.stderr, done.returncode))
+            if dice.random() < 0.5:
+                server.fault = slow(0.02)
+                kill_after([*command, "-o", "s3://bucket/set", "--part", "%d/%d" % (part, count)], own, dice.uniform(0.05, 0.5))
+                server.fault = None
+            done = run(*command, "-o", "s3://bucket/set", "--part", "%d/%d" % (part, count), env=own)
+            tap.ok(done.returncode == 0 and os.listdir("cache%d" % part) == [], "part %d/%d leaves nothing here: %s" % (part, count, name), (done.stderr, os.listdir("cache%d" % part)))
+        server.forget()
+        done = run("merge", "s3://bucket/set", env=env)
+        moved = [one for one in server.log if one[0] in ("PUT", "POST") and one[1].endswith(".ffs")]
+        read, skipped, wanted = server.bytes, server.objects.pop("bucket/set/skipped.tsv", None), None
+        if "out" in name:
+            with open("folder3.skipped.tsv", "rb") as file:
+                wanted = file.read()
+        tap.ok(done.returncode == 0 and objects(server) == watch.files and not watch.wrong and not moved and skipped == wanted and os.listdir("cache") == [],
+               "merge s3://: the bytes of one run: %s" % name, (done.stderr, sorted(server.objects), sorted(watch.files), watch.wrong, moved, skipped, os.listdir("cache")))
+        total = sum(map(len, server.objects.values()))
+        tap.ok(read < total / 2, "merge s3:// reads the ends of the shards: %s" % name, (read, total))
+        histories = server.objects["bucket/set/train/history.jsonl"].decode().splitlines()
+        tap.ok([json.loads(line)["command"] for line in histories] == ["pack"] * count + ["merge"], "merge s3://: the histories: %s" % name, histories)
+        for part in parts:
+            shutil.rmtree("cache%d" % part)
+    server.objects.clear()
+    run(*SOURCE, "-o", "s3://bucket/set", "--part", "1/2", env=env)
+    run(*SOURCE, "--resize", "16x16", "-o", "s3://bucket/set", "--part", "2/2", env=env)
+    done = run("merge", "s3://bucket/set", env=env)
+    tap.ok(done.returncode == 2 and "parts of different sets" in done.stderr and not indexes(server), "merge s3://: parts with other options", done.stderr)
+    run(*SOURCE, "-o", "s3://bucket/set", "--part", "2/2", env=env)
+    lost = server.objects.pop("bucket/set/train/shard-000001.ffs")
+    done = run("merge", "s3://bucket/set", env=env)
+    tap.ok(done.returncode == 65 and "shard-000001.ffs: is missing; pack --part 1/2 again" in done.stderr, "merge s3://: a shard that is missing", done.stderr)
+    server.objects["bucket/set/train/shard-000001.ffs"] = lost[:-1] + bytes([lost[-1] ^ 1])
+    done = run("merge", "s3://bucket/set", env=env)
+    tap.ok(done.returncode == 65 and "shard-000001.ffs" in done.stderr and not indexes(server), "merge s3://: a broken shard", done.stderr)
+    for more, words in ((["--wait"], "--wait: is for folders"), (["part"], "the parts of a set in a bucket lie there")):
+        done = run("merge", "s3://bucket/set", *more, env=env)
+        tap.ok(done.returncode == 2 and words in done.stderr, "merge s3:// %s is refused" % more[0], done.stderr)
+    server.objects.clear()
+    done = run("merge", "s3://bucket/set", env=env)
+    tap.ok(done.returncode == 2 and "no part is there" in done.stderr and os.listdir("cache") == [], "merge s3:// without parts", (done.stderr, os.listdir("cache")))
 
 
 def killed_packings(server, env, kills):
@@ -484,6 +546,7 @@ if tap.SHORT:
     packed(server, env)
     small_disk(server, env)
     left_out(server, env)
+    in_many_parts(server, env)
     killed_packings(server, env, 3)
 if tap.LONG:
     run(*SOURCE, "-o", "folder", "--force")

@@ -2,7 +2,7 @@
 """Sets behind URLs: the same losses as from a folder, from a web server and from S3 with signed requests; with a cache of half the
 set, which never has more than it may and fetches what the optimal replacement would; with faults of the server, killed runs, runs
 that share a cache; keys from each place where the AWS tools find them. Prints TAP."""
-# Needs: ffpack fftrain ffinspect python
+# Needs: ffpack fftrain ffinspect python-package
 import json
 import os
 import random

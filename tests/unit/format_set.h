@@ -156,7 +156,7 @@ static inline void set_check(const set_spec *spec, const char *folder, ff_verify
     ff_buffer_free(&text[1]);
     ff_reader_close(&reader);
     ff_dataset_close(&dataset);
-    assert_ok(ff_verify_split(folder, 2, NULL, NULL, error));
+    assert_ok(ff_verify_split(folder, NULL, 2, NULL, NULL, error));
     free(present);
 }
 

@@ -389,7 +389,8 @@ static void wrong_shards(void **state) {
     assert_ok(ff_format(&command, error, "cp '%s'/shard-000001.ffs '%s'", other, path));
     assert_int_equal(system(command), 0);
     free(command);
-    assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000001.ffs");
+    assert_fails(ff_verify_split(folder, NULL, 1, NULL, NULL, error), FF_BAD_DATA,
+                 "shard-000001.ffs");
     size_t wanted, found;
     free(read_whole(path, &wanted));
     free(read_whole(away, &found));

@@ -182,7 +182,7 @@ static void growing(void **state) {
         check_all(&spec, old, 20);
         check_all(&spec, middle, 29);
         check_all(&spec, now, 30);
-        assert_ok(ff_verify_split(folder, 2, NULL, NULL, error));
+        assert_ok(ff_verify_split(folder, NULL, 2, NULL, NULL, error));
         ff_dataset_close(&old);
         ff_dataset_close(&middle);
         ff_dataset_close(&now);

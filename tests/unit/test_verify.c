@@ -61,7 +61,7 @@ static void read_all(const char *folder, ff_verify verify) {
 
 static void must_be_found(const char *folder, const char *what, size_t at, unsigned bit) {
     ff_error error = {0};
-    ff_status status = ff_verify_split(folder, 1, NULL, NULL, &error);
+    ff_status status = ff_verify_split(folder, NULL, 1, NULL, NULL, &error);
     if ((status != FF_BAD_DATA && status != FF_IO) || !error.message[0] ||
         !strstr(error.message, folder))
         fail_msg("%s: byte %zu bit %u: status %d, '%s'", what, at, bit, status, error.message);
@@ -96,7 +96,7 @@ static void flip_everything(bool zstd) {
         assert_int_equal(munmap(map, length), 0);
         free(path);
     }
-    assert_ok(ff_verify_split(folder, 1, NULL, NULL, error)); /* everything is restored */
+    assert_ok(ff_verify_split(folder, NULL, 1, NULL, NULL, error)); /* everything is restored */
     remove_folder(folder);
 }
 
@@ -142,7 +142,7 @@ static void truncations(void **state) {
             free(bytes);
             free(path);
         }
-        assert_ok(ff_verify_split(folder, 1, NULL, NULL, error));
+        assert_ok(ff_verify_split(folder, NULL, 1, NULL, NULL, error));
         remove_folder(folder);
     }
 }
@@ -171,7 +171,7 @@ static void reports_all(void **state) {
     ff_writer_result result;
     reports seen = {0};
     assert_ok(set_write(&spec, folder, &result, error));
-    assert_ok(ff_verify_split(folder, 3, on_report, &seen, error));
+    assert_ok(ff_verify_split(folder, NULL, 3, on_report, &seen, error));
     assert_int_equal(seen.problems, 0);
     assert_int_equal(seen.done, seen.total);
     assert_int_equal(seen.total, result.file_bytes);
@@ -187,14 +187,17 @@ static void reports_all(void **state) {
         free(path);
     }
     seen = (reports){0};
-    assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_BAD_DATA, "checksum");
+    assert_fails(ff_verify_split(folder, NULL, 3, on_report, &seen, error), FF_BAD_DATA,
+                 "checksum");
     assert_int_equal(seen.problems, 4);
     assert_int_equal(seen.done, seen.total);
     /* Where it is stopped, that is all that is said, also of a broken set. */
     seen = (reports){.stops_at = 1};
-    assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_INTERRUPTED, "stopped");
+    assert_fails(ff_verify_split(folder, NULL, 3, on_report, &seen, error), FF_INTERRUPTED,
+                 "stopped");
     /* It fails with the first one's message. */
-    assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000000.ffs");
+    assert_fails(ff_verify_split(folder, NULL, 1, NULL, NULL, error), FF_BAD_DATA,
+                 "shard-000000.ffs");
     remove_folder(folder);
 }
 
@@ -245,9 +248,9 @@ static void index_that_disagrees(void **state) {
             header.section[FF_INDEX_CHECKSUMS].checksum = XXH3_64bits(bytes + end, 8);
             ff_index_header_encode(&header, bytes);
             write_whole(path, bytes, length);
-            assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, folder);
+            assert_fails(ff_verify_split(folder, NULL, 1, NULL, NULL, error), FF_BAD_DATA, folder);
             if (what >= 6)
-                assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA,
+                assert_fails(ff_verify_split(folder, NULL, 1, NULL, NULL, error), FF_BAD_DATA,
                              what == 6 ? "is out of range" : "has class 5 in field");
             free(bytes);
             free(path);
@@ -299,7 +302,7 @@ static int build_and_verify(const set_spec *set) {
     if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
     if (ff_index_build(set->folder, NULL, &result, NULL, error) == FF_OK) {
         if (result.shard_count != 40 || result.file_bytes < (48u << 20)) return 3;
-        if (ff_verify_split(set->folder, 1, NULL, NULL, error) == FF_OK) return 0;
+        if (ff_verify_split(set->folder, NULL, 1, NULL, NULL, error) == FF_OK) return 0;
     }
     print_message("%s\n", failure.message);
     return 4;

@@ -10,7 +10,7 @@ UNFIT = ("dry_run", "part", "format", "labels", "splits", "resume")  # for a Wri
 LISTS = {"classes": "Union[Path, Iterable[str]]", "mean": "Numbers", "std": "Numbers", "range": "Numbers", "dtype": "Any"}
 TYPES = {"": "bool", "N": "int", "SEED": "int", "N|HxW": "Union[int, Size]", "BYTES": "Union[int, str]", "FILE": "Path", "PATH": "Path",
          "RUN|SET": "Path", "SET|FOLDER": "Path", "zstd[:LEVEL]": "str", "I/N|auto": "str", "N|P%": "Union[int, str]", "REGEX": "str",
-         "FIELD": "str"}
+         "FIELD": "str", "DIR": "Path", "SIZE": "Union[int, str]", "SECONDS": "int", "URL": "str"}
 
 
 def type_of(name, argument):

@@ -3,6 +3,7 @@
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/options.h"
+#include "format/storage/options.h"
 #include "tools/ffinspect/run.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 
 static const char summary[] =
     "Shows and proves what a packed dataset holds: without an option, a summary in words.\n"
-    "DIR is the folder of a split, or a folder with several (OUT with OUT/train, OUT/test); then the\n"
+    "DIR is the folder of a split, or a folder with several (OUT with OUT/train, OUT/test), or the\n"
+    "URL of one, as in s3://bucket/OUT and https://host/OUT/train. With several splits the\n"
     "summary, --json, --verify, --stats, --bench, --keys, --find and --png take all splits; --sample\n"
     "and --npy need a single one.";
 
@@ -65,6 +67,7 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
         return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
     chosen->path = folders[0];
     FF_TRY(ff_inspect_check_options(chosen, error));
+    FF_TRY(ff_storage_use(&chosen->storage, folders, 1, error));
     /* Only options that write files need cleanup after a signal; otherwise the program ends at
      * once. */
     signal(SIGPIPE, SIG_IGN);
@@ -118,6 +121,8 @@ int main(int argc, char **argv) {
          "threads (default: one a CPU); results do not depend on it"},
         {"classes-limit", 0, FF_OPTION_INTEGER, "N", &chosen.classes_limit, NULL, 0, 16777216,
          "classes that the summary lists for each label field, 0 = all (default: 20)"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_ROWS(chosen.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffinspect",
                                 .usage = "ffinspect DIR [options]",

@@ -3,6 +3,7 @@
 #include "format/cli/interrupt.h"
 #include "format/cli/say.h"
 #include "format/disk/set.h"
+#include "format/storage/options.h"
 #include "train/commands/prediction_lines.h"
 #include "train/commands/run_given.h"
 
@@ -20,6 +21,7 @@ static const char exit_codes[] =
 /* Whether the folder is a packed set, or the remains of one. */
 static bool is_set(const char *path) {
     ff_set set;
+    if (ff_storage_is_url(path)) return true;
     const bool is = ff_set_find(&set, path, NULL) == FF_OK && set.count;
     ff_set_free(&set);
     return is;
@@ -116,6 +118,7 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
                "fail."
              : "An image that cannot be read is left out, and listed on the standard error; fail: "
                "the exit code is 65 at the end; skip: it is 0; default fail."},
+        FF_STORAGE_ROWS(out->storage, FF_SAYS_SENTENCE),
         {predicts ? "output" : NULL, 'o', predicts ? FF_OPTION_STRING : FF_OPTION_FLAG, "FILE",
          &out->output, NULL, 0, 0,
          "Write the predictions into this file, as its name ends: .csv, or .jsonl; default: JSON "
@@ -145,6 +148,7 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
     };
     static const int views[] = {-1, 1, 2, 6};
     ff_status status = ff_options_parse(&command, argc, argv, &out->words, error);
+    ff_storage_set_defaults(&out->storage); /* arguments are looked at */
     if (status == FF_OK && !out->words.done) status = take_arguments(out, error);
     if (status == FF_OK && !out->words.done) status = ff_prediction_lines_check(out->output, error);
     own->stem = (ff_stem)out->stem;
@@ -162,8 +166,9 @@ static ff_status take_run(ff_inference_given *out, ff_error *error) {
     out->run = own->weights;
     if (out->checkpoint) own->weights = out->checkpoint;
     if (own->data || out->image_count || own->predicts) return FF_OK;
-    FF_TRY(ff_run_given_val(out->checkpoint, &out->val, out->content, error));
+    FF_TRY(ff_run_given_val(out->checkpoint, &out->val, &out->endpoint, out->content, error));
     own->data = out->val;
+    if (!out->storage.endpoint) out->storage.endpoint = out->endpoint;
     return FF_OK;
 }
 
@@ -176,13 +181,15 @@ ff_status ff_inference_given_read(ff_inference_given *out, bool predicts, int ar
     if (out->words.done) return FF_OK;
     /* A terminal that is closed leaves no temporary folder. */
     ff_interrupt_install(SIGHUP);
-    return take_run(out, error);
+    FF_TRY(take_run(out, error));
+    return ff_storage_use(&out->storage, &out->inference.data, 1, error);
 }
 
 void ff_inference_given_free(ff_inference_given *out) {
     ff_positionals_free(&out->words);
     free(out->checkpoint);
     free(out->val);
+    free(out->endpoint);
 }
 
 /* ---- images ---- */

@@ -6,6 +6,7 @@
 #define FF_TRAIN_COMMANDS_INFERENCE_GIVEN_H
 
 #include "format/cli/options.h"
+#include "format/storage/storage.h"
 #include "train/commands/images.h"
 #include "train/evaluate/inference.h"
 
@@ -16,14 +17,15 @@ typedef struct ff_inference_given {
     const char **images;  /* names of these: files and folders other than packed sets; for evaluate
                              exactly one */
     int image_count;
-    const char *run;        /* or checkpoint, or file of weights */
-    char *checkpoint, *val; /* the run's; NULL = absent, and not needed */
-    char content[33];       /* content id of the set that the run evaluated on */
+    const char *run;                   /* or checkpoint, or file of weights */
+    char *checkpoint, *val, *endpoint; /* the run's; NULL = absent, and not needed */
+    char content[33];                  /* content id of the set that the run evaluated on */
     int stem, views, verify;
     int64_t top;
     const char *output; /* NULL = the standard output */
     int on_error;       /* 1 = skip */
     bool json;
+    ff_storage_options storage;
 } ff_inference_given;
 
 /* Reads the command line of evaluate, or of predict. The caller frees it, after a failure too. */

@@ -162,6 +162,7 @@ static ff_status settings_of(const beginning *b, const given *in, ff_settings *s
     if (in->device) trainer->device = in->device;
     if (in->threads) trainer->threads = in->threads;
     if (b->checkpoint) trainer->weights = NULL;
+    ff_storage_set_defaults(&settings->storage);
     FF_TRY(ff_settings_complete(settings, error));
     trainer->no_graph = trainer->no_warm_up = trainer->quiet = true;
     trainer->first_step = b->checkpoint ? ff_checkpoint_state(b->checkpoint)->totals.steps : 0;

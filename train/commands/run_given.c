@@ -36,9 +36,9 @@ void ff_run_given_tell(const char *given, const char *checkpoint) {
     free(real);
 }
 
-/* The option's value in the run's recipe. */
+/* The options' values in the run's recipe. */
 static ff_status read_recipe(const ff_safetensors *state, const char *where, char **data,
-                             ff_error *error) {
+                             char **endpoint, ff_error *error) {
     const char *text = ff_safetensors_text(state, FF_CHECKPOINT_RECIPE);
     ff_settings settings = ff_settings_default();
     char *recipe;
@@ -47,15 +47,18 @@ static ff_status read_recipe(const ff_safetensors *state, const char *where, cha
     const char *val = settings.trainer.val ? settings.trainer.val : settings.trainer.data;
     if (status == FF_OK && val && !ff_splits_val_is_none(val))
         status = ff_copy_string(data, val, error);
+    if (status == FF_OK && *data && ff_storage_is_url(*data) && settings.storage.endpoint)
+        status = ff_copy_string(endpoint, settings.storage.endpoint, error);
     free(recipe);
     return status;
 }
 
-ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33], ff_error *error) {
+ff_status ff_run_given_val(const char *checkpoint, char **data, char **endpoint, char content[33],
+                           ff_error *error) {
     ff_safetensors *state = NULL;
     char *path = NULL;
     ff_status status;
-    *data = NULL;
+    *data = *endpoint = NULL;
     if (!checkpoint) return ff_fail(error, FF_USAGE, "no packed set is named to evaluate on");
     FF_TRY_DONE(ff_path_join(&path, checkpoint, FF_CHECKPOINT_STATE_FILE, error));
     FF_TRY_DONE(ff_safetensors_open(&state, path, error));
@@ -67,7 +70,7 @@ ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33]
                             "no packed set is named to evaluate on, and the run of %s had a part "
                             "of one (--fold): it %s",
                             checkpoint, selected));
-    if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, error));
+    if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, endpoint, error));
     if (!*data)
         status = ff_fail(error, FF_USAGE,
                          "no packed set is named to evaluate on, and the run of %s had no "

@@ -19,9 +19,10 @@ FF_MUST_USE ff_status ff_run_given_checkpoint(const char *given, char **path, ff
  */
 void ff_run_given_tell(const char *given, const char *checkpoint);
 
-/* The set on which the checkpoint's run evaluated, to be freed by the caller, and its content id;
- * `checkpoint`: as above, NULL: weights without a run. FF_USAGE if the run has no such set. */
-FF_MUST_USE ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33],
-                                       ff_error *error);
+/* The set on which the checkpoint's run evaluated, and the endpoint of its URL, which may be NULL,
+ * to be freed by the caller; and its content id. `checkpoint`: as above, NULL: weights without a
+ * run. FF_USAGE if the run has no such set. */
+FF_MUST_USE ff_status ff_run_given_val(const char *checkpoint, char **data, char **endpoint,
+                                       char content[33], ff_error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #define FF_TRAIN_SETTINGS_H
 
 #include "format/cli/options.h"
+#include "format/storage/storage.h"
 #include "train/run/session.h"
 
 #include <jansson.h>
@@ -20,6 +21,7 @@ typedef struct ff_settings {
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     int64_t world, log_every; /* steps */
     const char *net;
+    ff_storage_options storage;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
     bool lacks_weights; /* with --recipe finetune: no weights to start from */
     /* "lr 0.4, momentum 0.9": the recipe's numbers that another --optimizer left out; "" = none */

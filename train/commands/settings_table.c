@@ -1,5 +1,6 @@
 #include "train/commands/settings_table.h"
 
+#include "format/storage/options.h"
 #include "train/debug/hashes.h"
 #include "train/predict/predict.h"
 #include "train/report/events/step_points.h"
@@ -28,10 +29,10 @@ const ff_setting ff_settings_table[] = {
                 "Draw the curve into this file, too."},
      .is = FF_SETTING_SEARCH},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Data"}},
-    {.option =
-         {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
-          "Packed training set, or a folder of splits with 'train'; several with commas between "
-          "them are one set, with their classes united by name."},
+    {.option = {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
+                "Packed training set, or a folder of splits with 'train', or the URL of one, as in "
+                "s3://bucket/OUT and https://host/OUT; several with commas between "
+                "them are one set, with their classes united by name."},
      .is = FF_SETTING_RANK,
      .log = {"data", ff_log_data}},
     {.option =
@@ -154,6 +155,14 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_RANK,
      .initial = -1,
      .log = {"workers", ff_log_workers}},
+    {.option = {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING}},
+    {.option = FF_STORAGE_CACHE("cache", at.storage, FF_SAYS_SENTENCE), .is = FF_SETTING_RANK},
+    {.option = FF_STORAGE_CACHE_SIZE("cache-size", at.storage, FF_SAYS_SENTENCE),
+     .is = FF_SETTING_RANK},
+    {.option = FF_STORAGE_TIMEOUT("storage-timeout", at.storage, FF_SAYS_SENTENCE),
+     .is = FF_SETTING_RANK},
+    {.option = FF_STORAGE_ENDPOINT("endpoint", at.storage, FF_SAYS_SENTENCE),
+     .is = FF_SETTING_RANK},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
     {.option =
          {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,

@@ -225,6 +225,7 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
         make_data_absolute(&kept.trainer.data),
         ff_splits_val_is_none(kept.trainer.val) ? NULL : make_absolute(&kept.trainer.val),
         make_absolute(&kept.trainer.weights),
+        make_absolute(&kept.storage.cache),
         is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
         make_list_absolute(&kept.trainer.subset),
         names_weights(&kept, trainer) ? NULL : make_absolute(&kept.trainer.sample_weights)};
@@ -425,8 +426,10 @@ static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_status status = parse(argc, argv, &settings, &session, &sets, &done, error);
     if (status != FF_OK)
         ff_train_tell_ranks(&settings, error);
-    else if (!done)
+    else if (!done) {
+        ff_storage_set_defaults(&settings.storage);
         status = ff_train_ranks(&settings, session, argv, train, error);
+    }
     ff_session_close(&session);
     ff_buffer_free(&sets);
     return status;

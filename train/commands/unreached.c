@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static ff_status say_every(const ff_settings *settings, const ff_trainer *trainer, char **text,
                            ff_error *error) {
@@ -93,11 +94,26 @@ static ff_status say_patience(const ff_settings *settings, const ff_trainer *tra
                      patience, ff_say_count(evaluations, "evaluation", "evaluations").text);
 }
 
+static ff_status say_storage(const ff_settings *settings, const ff_trainer *trainer, char **text,
+                             ff_error *error) {
+    const ff_dataset *train = trainer->splits.train, *val = trainer->splits.val;
+    const char *path[FF_SETS_LIMIT + 1];
+    size_t count = 0;
+    for (; count < ff_dataset_set_count(train); count++)
+        path[count] = ff_dataset_path(ff_dataset_set(train, count));
+    path[count++] = val ? ff_dataset_path(val) : NULL;
+    const char *idle = ff_storage_idle_option(&settings->storage, path, count);
+    if (!idle) return FF_OK;
+    return ff_format(text, error, "--%s has no effect: no set lies behind a URL%s", idle,
+                     strcmp(idle, "endpoint") ? "" : " of s3:// or gs://");
+}
+
 ff_status ff_unreached_say(const ff_settings *settings, const ff_trainer *trainer,
                            ff_session *session, ff_error *error) {
     static ff_status (*const parts[])(const ff_settings *settings, const ff_trainer *trainer,
                                       char **text, ff_error *error) = {
-        say_folder, say_validation, say_patience, say_every, say_sizes, say_schedule, say_warm_up};
+        say_folder, say_validation, say_patience, say_every,
+        say_sizes,  say_schedule,   say_warm_up,  say_storage};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *text = NULL;
         ff_status status = parts[i](settings, trainer, &text, error);

@@ -38,6 +38,7 @@ typedef struct running {
     ff_epoch_sums begun; /* the run's, before the steps that are timed for a warning */
     const char *told[2]; /* notes already reported */
     ff_stop stop;
+    bool unread; /* the next step's samples could not be read, and nothing of the step was made */
 } running;
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
@@ -90,8 +91,11 @@ static ff_status train_batch(running *run, ff_error *error) {
     const uint64_t step = run->state.totals.steps;
     const bool hashed = ff_hashes_due(run->hashes, step + 1);
     ff_step_input taken = {0};
-    FF_TRY(hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
-                  : ff_run_step(trainer, step, ff_micro_batch_train, trainer->step, &taken, error));
+    const ff_status status =
+        hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
+               : ff_run_step(trainer, step, ff_micro_batch_train, trainer->step, &taken, error);
+    run->unread = status == FF_IO && !taken.begun;
+    FF_TRY(status);
     run->state.epoch.samples += ff_trainer_samples(trainer, step);
     run->asked_ns += taken.asked_ns;
     run->state.totals.steps++;
@@ -268,6 +272,11 @@ static ff_status complete_epoch(running *run, uint32_t epoch, bool *last, ff_err
     return due ? save(run, error) : FF_OK;
 }
 
+/* The link or the disk is lost: what was trained until then is kept. */
+static void keep_trained(running *run, ff_error *error) {
+    if (collect(run, true, NULL) == FF_OK) ff_saves_fail(&run->saves, &run->state, error);
+}
+
 static ff_status run_epochs(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     /* A run that was stopped during an evaluation has the sums of a trained epoch. */
@@ -277,6 +286,7 @@ static ff_status run_epochs(running *run, ff_error *error) {
         ff_status status = train_epoch(run, epoch, error);
         take_times(run);
         ff_report_end_steps(run->report);
+        if (run->unread) keep_trained(run, error);
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
         status = complete_epoch(run, epoch, &last, error);

@@ -65,7 +65,7 @@ static ff_status open_train(ff_dataset **dataset, const ff_folders *folders, ff_
     }
     *beside = chosen[0] && strcmp(chosen[0], folders->path[0]);
     if (status == FF_OK)
-        status = ff_dataset_open_several(dataset, path, folders->count, verify, error);
+        status = ff_dataset_open_several(dataset, path, folders->count, verify, NULL, error);
     for (size_t i = 0; i < folders->count; i++) free(chosen[i]);
     return status;
 }

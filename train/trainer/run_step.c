@@ -27,6 +27,7 @@ static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_m
     /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
     next.batch.weights = NULL;
     *last = next.last || part + 1 == trainer->accumulate;
+    taken->begun = true;
     const ff_status status = use(context, plan, next.count ? &next.batch : NULL, *last, error);
     const ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
     return status == FF_OK ? done : status;

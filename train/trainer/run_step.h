@@ -8,6 +8,8 @@
 typedef struct ff_step_input {
     uint64_t asked_ns; /* the host waited for batches */
     bool epoch_over;   /* the feed's */
+    bool begun;        /* a micro-batch was enqueued: running statistics are no longer the step
+                        * before's */
 } ff_step_input;
 
 /* Enqueues the work of a micro-batch, whose size is the plan's; `last`: the step's last one. */

@@ -15,6 +15,10 @@ from .samplers import Place
 from .words import As, Path, Verify
 
 
+#: The arguments of sets behind URLs.
+STORAGE = ("cache", "cache_size", "storage_timeout", "endpoint")
+
+
 def unescape(text: str) -> str:
     """A name from the library's JSON, in which %XX is a byte; bytes that are not UTF-8 are decoded as by os.fsdecode."""
     if "%" not in text:
@@ -57,6 +61,11 @@ class Dataset:
     label   a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first. [i] returns a single
             field's value, for several fields a dict by name
     fields  True: a dict of all label fields
+    cache, cache_size, storage_timeout, endpoint
+            of sets behind URLs, whose path is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or https://HOST/PATH: the folder of what is
+            fetched (default: FFPACK_CACHE, or ~/.cache/ffpack) and the most that it may have, in bytes or as "200G" (default:
+            FFPACK_CACHE_SIZE, or half of the space); seconds without a byte from a server after which reading fails (300); the
+            server of s3:// and gs:// (default: AWS_ENDPOINT_URL)
     as_     the arrays of samples: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch if it
             is installed, else numpy if it is installed, else dlpack
 
@@ -69,7 +78,9 @@ class Dataset:
 
     @habits.answering("Dataset", habits.DATASET)
     def __init__(self, path: Union[Path, Sequence[Path]], *, label: Union[str, Sequence[str], None] = None, fields: bool = False,
-                 verify: Verify = "first", as_: Optional[As] = None) -> None:
+                 verify: Verify = "first", as_: Optional[As] = None, cache: Optional[Path] = None,
+                 cache_size: Union[int, str, None] = None, storage_timeout: Optional[int] = None,
+                 endpoint: Optional[str] = None) -> None:
         if as_ is not None:
             kind_of(as_)
         if fields and label is not None:
@@ -77,7 +88,9 @@ class Dataset:
         #: The folders, and their text in messages.
         self.paths = [os.fsdecode(one) for one in (path if isinstance(path, (list, tuple)) else [path])]
         self.path = " + ".join(self.paths)
-        self._settings: Dict[str, Any] = {"verify": verify, "label": label, "fields": fields, "as_": as_}
+        self._settings: Dict[str, Any] = {"verify": verify, "label": label, "fields": fields, "as_": as_,
+                                          "cache": None if cache is None else os.fsdecode(cache), "cache_size": cache_size,
+                                          "storage_timeout": storage_timeout, "endpoint": endpoint}
         self._description: Optional[Dict[str, Any]] = None
         self._fields: Optional[Dict[str, Dict[str, Any]]] = None
         self._labels: Any = None
@@ -96,7 +109,8 @@ class Dataset:
         return names
 
     def _open(self) -> _ffload.Dataset:
-        handle = _ffload.Dataset(tuple(self.paths), {"verify": str(self._settings["verify"])})
+        words = {name: habits.text_of(self._settings[name]) for name in ("verify", *STORAGE) if self._settings[name] is not None}
+        handle = _ffload.Dataset(tuple(self.paths), words)
         if self._description is not None:  # a forked child's
             self._check(json.loads(handle.describe())["ids"], self.ids)
         self._handle: Optional[_ffload.Dataset] = handle
@@ -149,7 +163,8 @@ class Dataset:
     def _repr_html_(self) -> str:
         """In a notebook: what the set is, and a contact sheet of some samples of every class."""
         from .sheet import html
-        return "".join(html(path if at else repr(self), path) for at, path in enumerate(self.paths))
+        words = ["--%s=%s" % (name.replace("_", "-"), self._settings[name]) for name in STORAGE if self._settings[name] is not None]
+        return "".join(html(path if at else repr(self), path, words) for at, path in enumerate(self.paths))
 
     # ---- samples ------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Optional, Union
 from . import _ffload, habits, programs, ranks
 from .arrays import converter, dtype_name, kind_of
 from .batches import Batch, Parts, check_last
-from .dataset import Dataset, unescape
+from .dataset import STORAGE, Dataset, unescape
 from .errors import UsageError
 from .iterating import Iterating
 from .samplers import AsDataLoader
@@ -100,6 +100,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                  of the classes, mixed as mixup and cutmix mixed the images: the loss need not change
     transform    a function of a batch, whose result replaces the batch; called where the batch is used, on its device
     verify       "first", "always", "off": when samples' checksums are compared; for a Dataset: as it was opened
+    cache, cache_size, storage_timeout, endpoint   of sets behind URLs, as in Dataset; not for a Dataset, which has its own
     memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
                  machine; a larger set is read directly; by default what the machine and limits leave, at most FFLOAD_MEMORY
 
@@ -128,7 +129,9 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                  where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None,
                  weights: Optional[Weights] = None, samples_per_epoch: Optional[int] = None, repeats: int = 1,
                  per_class: Optional[int] = None, replacement: bool = True, views: Optional[Views] = None,
-                 shares: Optional[Shares] = None, shares_of: Optional[SharesOf] = None, return_sources: bool = False) -> None:
+                 shares: Optional[Shares] = None, shares_of: Optional[SharesOf] = None, return_sources: bool = False,
+                 cache: Optional[Path] = None, cache_size: Union[int, str, None] = None, storage_timeout: Optional[int] = None,
+                 endpoint: Optional[str] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         if isinstance(path, Mapping):
             if shares is not None:
@@ -154,7 +157,11 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
                    "where": where, "split": split, "fold": fold, "samples_per_epoch": samples_per_epoch, "repeats": repeats,
                    "per_class": per_class, "replacement": None if replacement else "no", "shares_of": shares_of}
         self._epochs = habits.whole("epochs", epochs)
-        self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
+        storage: Dict[str, Any] = {"cache": cache, "cache_size": cache_size, "storage_timeout": storage_timeout, "endpoint": endpoint}
+        given_storage = [name for name, value in storage.items() if value is not None]
+        if isinstance(path, Dataset) and given_storage:
+            raise UsageError("%s=%r: the Dataset is open, and has its own" % (given_storage[0], storage[given_storage[0]]))
+        self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify, **storage)
         if habits.text_of(device).startswith("cuda"):
             programs.name_cuda_folders()
         self._options = {name: habits.text_of(value) for name, value in options.items() if value is not None}
@@ -185,7 +192,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
 
     def __getstate__(self) -> Dict[str, Any]:
         """Its arguments and its position, at which a copy, or a loader from a pickle, begins independently."""
-        return {"arguments": dict(self._arguments, path=self.dataset), "state": self.state_dict(), "epoch": self._epoch,
+        return {"arguments": dict(self._arguments, path=self.dataset, **dict.fromkeys(STORAGE)), "state": self.state_dict(), "epoch": self._epoch,
                 "stands": self._stands, "ranks": self._ranks if self._ranks[1] > 1 else self._source_ranks}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:

@@ -59,6 +59,10 @@ class WriterOptions(TypedDict, total=False):
     compress: str
     align: Literal[64, "64", 4096, "4096"]
     shard_size: Union[int, str]
+    cache: Path
+    cache_size: Union[int, str]
+    storage_timeout: int
+    endpoint: str
     jobs: int
     on_error: Literal["fail", "skip"]
     max_skip: Union[int, str]

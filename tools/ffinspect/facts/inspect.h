@@ -26,6 +26,7 @@ typedef struct ff_inspect_options {
     int64_t seed;          /* or FF_INSPECT_NO_SEED */
     int64_t jobs;          /* threads */
     int64_t classes_limit; /* classes listed by the summary for each field; 0 = all */
+    ff_storage_options storage;
 } ff_inspect_options;
 
 /* Whether anything other than the summary was requested. */

@@ -277,7 +277,7 @@ static void remove_broken(const pull_split *split) {
 static ff_status verify(pull_split *split, ff_error *error) {
     pull *job = split->job;
     ff_progress_begin(&job->progress, "verifying", FF_PROGRESS_BYTES, 0, false);
-    ff_status status = ff_verify_split(split->folder, ff_cpu_count(), goes_on, job, error);
+    ff_status status = ff_verify_split(split->folder, NULL, ff_cpu_count(), goes_on, job, error);
     ff_progress_end(&job->progress);
     if (status == FF_INTERRUPTED) return job->options->storage.check(error);
     if (status != FF_BAD_DATA) return status;

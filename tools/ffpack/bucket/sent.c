@@ -58,10 +58,11 @@ ff_status ff_sent_write(const char *directory, uint32_t number, const ff_object 
     FF_TRY(ff_shard_look(&shard, directory, number, error));
     ff_shard_name(name, number);
     strcat(name, FF_SENT_SUFFIX);
-    ff_status status =
-        ff_buffer_printf(&text, error, "%" PRIu64 " %s\n", object->bytes, object->version);
-    if (status == FF_OK) status = ff_file_save(directory, name, &text, error);
-    if (status == FF_OK) status = free_samples(&shard, error);
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "%" PRIu64 " %s\n", object->bytes, object->version));
+    FF_TRY_DONE(ff_file_save(directory, name, &text, error));
+    status = free_samples(&shard, error);
+done:
     ff_buffer_free(&text);
     ff_shard_close(&shard);
     return status;

@@ -6,6 +6,7 @@
 #include "format/disk/checksum.h"
 #include "format/disk/layout.h"
 #include "format/storage/cache.h"
+#include "tools/ffpack/bucket/parts.h"
 #include "tools/ffpack/bucket/push.h"
 #include "tools/ffpack/bucket/sent.h"
 #include "tools/ffpack/bucket/target.h"
@@ -35,7 +36,7 @@ struct ff_ship {
     ff_error first; /* failure */
 };
 
-ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
+ff_status ff_ship_place(char **output, const char *url, const ff_part *part, ff_error *error) {
     ff_storage *storage;
     uint8_t id[16];
     char name[64] = "packing-", *folder = NULL;
@@ -44,8 +45,11 @@ ff_status ff_ship_place(char **output, const char *url, ff_error *error) {
     FF_TRY_DONE(ff_storage_may_write(storage, error));
     ff_id_of(id, ff_storage_url(storage), strlen(ff_storage_url(storage)));
     ff_hex(name + strlen(name), id, sizeof id);
-    FF_TRY_DONE(ff_cache_place(&folder, &(ff_cache_options){0}, name, error));
-    status = ff_path_join(output, folder, "set", error);
+    const ff_cache_options options = {.folder = ff_storage_chosen(NULL).cache};
+    FF_TRY_DONE(ff_cache_place(&folder, &options, name, error));
+    status = part && part->count
+                 ? ff_format(output, error, "%s/part-%u-of-%u", folder, part->number, part->count)
+                 : ff_path_join(output, folder, "set", error);
 done:
     free(folder);
     ff_storage_close(&storage);
@@ -54,27 +58,35 @@ done:
 
 /* ---- what is there -------------------------------------------------------------------------- */
 
-/* Forgets the shards of a folder whose objects are not on the server as they were sent. */
+/* Forgets a shard whose object is not on the server as it was sent. */
+static ff_status check_record(ff_ship *ship, const char *folder, const char *split,
+                              const char *base, ff_error *error) {
+    char *path = NULL, *name = NULL;
+    ff_object wanted;
+    bool sent;
+    ff_status status;
+    FF_TRY_DONE(ff_path_join(&path, folder, base, error));
+    FF_TRY_DONE(ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", base));
+    FF_TRY_DONE(ff_sent_read(path, &wanted, &sent, error));
+    const ff_object *there = ff_target_find(&ship->target, name);
+    const bool same = there && there->bytes == wanted.bytes &&
+                      !strcmp(there->version, wanted.version) && ff_path_exists("%s", path);
+    if (!same) status = ff_sent_forget(path, error);
+done:
+    free(path);
+    free(name);
+    return status;
+}
+
 static ff_status check_sent(ff_ship *ship, const char *folder, const char *split, ff_error *error) {
     ff_names names;
     if (!ff_path_exists("%s/.", folder)) return FF_OK;
     FF_TRY(ff_names_read(&names, folder, NULL, error));
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        char stem[64], *path = NULL, *name = NULL;
-        ff_object wanted;
-        bool sent = false;
-        if (!ff_path_stem(stem, sizeof stem, ff_names_at(&names, i), FF_SENT_SUFFIX)) continue;
-        status = ff_path_join(&path, folder, stem, error);
-        if (status == FF_OK)
-            status = ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", stem);
-        if (status == FF_OK) status = ff_sent_read(path, &wanted, &sent, error);
-        const ff_object *there = status == FF_OK ? ff_target_find(&ship->target, name) : NULL;
-        const bool same = there && there->bytes == wanted.bytes &&
-                          !strcmp(there->version, wanted.version) && access(path, F_OK) == 0;
-        if (status == FF_OK && !same) status = ff_sent_forget(path, error);
-        free(path);
-        free(name);
+        char stem[64];
+        if (ff_path_stem(stem, sizeof stem, ff_names_at(&names, i), FF_SENT_SUFFIX))
+            status = check_record(ship, folder, split, stem, error);
     }
     ff_names_free(&names);
     return status;
@@ -102,7 +114,9 @@ static ff_status look(ff_ship *ship, ff_error *error) {
     FF_TRY(ff_target_look(target, error));
     FF_TRY(ff_target_compare(target, options->partial, &other, error));
     if (other && !options->force) return ff_target_refuse(target, other, error);
-    if (ff_storage_abort(target->storage, is_any, ship, &unlisted) != FF_OK) {
+    /* Other parts send shards of the same splits; the merge removes what is left of all. */
+    if (!options->part->count &&
+        ff_storage_abort(target->storage, is_any, ship, &unlisted) != FF_OK) {
         FF_TRY(ff_storage_check(target->storage, error));
         options->tell(options->context, unlisted.message);
     }
@@ -201,16 +215,17 @@ ff_status ff_ship_shard(ff_ship *ship, const char *directory, const char *split,
     parcel one = {.number = number};
     char name[32];
     ff_shard_name(name, number);
-    ff_status status = ff_copy_string(&one.directory, directory, error);
-    if (status == FF_OK)
-        status = ff_format(&one.name, error, "%s%s%s", split, *split ? "/" : "", name);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&one.directory, directory, error));
+    FF_TRY_DONE(ff_format(&one.name, error, "%s%s%s", split, *split ? "/" : "", name));
     pthread_mutex_lock(&ship->mutex);
     while (ship->count == SENDERS && ship->first.status == FF_OK)
         pthread_cond_wait(&ship->changed, &ship->mutex);
-    if (status == FF_OK) status = failure(ship, error);
+    status = failure(ship, error);
     if (status == FF_OK) ship->waiting[ship->count++] = one;
     pthread_cond_broadcast(&ship->changed);
     pthread_mutex_unlock(&ship->mutex);
+done:
     if (status != FF_OK) free_parcel(&one);
     return status;
 }
@@ -228,6 +243,8 @@ ff_status ff_ship_finish(ff_ship *ship, const char *skipped, ff_error *error) {
     const ff_status status = failure(ship, error);
     pthread_mutex_unlock(&ship->mutex);
     FF_TRY(status);
+    if (options->part->count)
+        return ff_parts_send(&ship->target, options->partial, options->part, skipped, error);
     if (access(skipped, F_OK) == 0)
         FF_TRY(
             ff_storage_write(ship->target.storage, FF_SKIPPED_OBJECT, skipped, 1, &object, error));

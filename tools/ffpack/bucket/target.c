@@ -66,7 +66,7 @@ const ff_object *ff_target_find(const ff_target *target, const char *name) {
 /* The header of an index names ids and checksums of all that the set holds. */
 static ff_status is_same(const ff_target *target, const ff_target_entry *entry, const char *path,
                          bool *same, ff_error *error) {
-    uint8_t own[FF_HEADER_BYTES], found[FF_HEADER_BYTES];
+    uint8_t own[FF_HEADER_BYTES], found[FF_HEADER_BYTES] = {0};
     ff_object object = entry->object;
     uint64_t bytes;
     int fd;

@@ -35,6 +35,7 @@ static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_samples(table, arguments);
     ff_options_add_statistics(table, arguments);
     ff_options_add_storage(table, arguments);
+    ff_options_add_remote(table, arguments);
     ff_options_add_running(table, arguments, true);
 }
 

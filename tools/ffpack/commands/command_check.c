@@ -52,6 +52,7 @@ int ff_command_check(int argc, char **argv) {
     ff_options_add_source(&table, &arguments);
     ff_options_add_split(&table, &arguments);
     ff_options_add_samples(&table, &arguments);
+    ff_options_add_remote(&table, &arguments);
     ff_options_add_running(&table, &arguments, false);
     const ff_command command = {.program = "ffpack check",
                                 .usage = "ffpack check SOURCE [options]",

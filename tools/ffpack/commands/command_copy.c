@@ -2,6 +2,7 @@
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/progress.h"
+#include "format/storage/options.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/copy/copy.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 
 static const char summary[] =
-    "Copies the packed set SET to NEW, with fewer samples, other classes or labels, or another dtype.\n"
+    "Copies the packed set SET, a folder or a URL, to NEW, with fewer samples, other classes or labels, or another dtype.\n"
     "The sources are not needed, and nothing is decoded: samples keep their bytes, checksums, keys and\n"
     "order. All splits are copied. SET stays.";
 
@@ -41,6 +42,7 @@ typedef struct arguments {
     int dtype, progress;
     int64_t jobs;
     bool json;
+    ff_storage_options remote;
 } arguments;
 
 static ff_status check(arguments *given, const ff_positionals *operands, ff_error *error) {
@@ -50,6 +52,7 @@ static ff_status check(arguments *given, const ff_positionals *operands, ff_erro
     if (options->keys && options->not_keys)
         return ff_fail(error, FF_USAGE, "--keys and --not-keys: wanted only one");
     options->set = operands->operand[0];
+    FF_TRY(ff_storage_use(&given->remote, &options->set, 1, error));
     options->converts = given->dtype >= 0;
     if (options->converts) options->dtype = ff_dtype_choice(given->dtype);
     options->jobs = given->jobs ? (int)given->jobs : ff_cpu_count();
@@ -116,6 +119,8 @@ int ff_command_copy(int argc, char **argv) {
          "keep theirs"},
         {"label", 0, FF_OPTION_STRING, "FIELD", &options->label, NULL, 0, 0,
          "the label field that these change, of a set with several"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_ROWS(given.remote, FF_SAYS_PHRASE),
         {.kind = FF_OPTION_HEADING, .help = "Running"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &given.jobs, NULL, 1, 1024,
          "worker threads (default: one per CPU); the output does not depend on it"},

@@ -3,6 +3,7 @@
 #include "format/cli/columns.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/say.h"
+#include "format/storage/options.h"
 #include "tools/ffpack/bucket/bucket.h"
 #include "tools/ffpack/commands/command.h"
 
@@ -77,13 +78,13 @@ static ff_status print_json(const ff_bucket_view *view, const char *url, ff_erro
     return FF_OK;
 }
 
-static ff_status run(const char *url, bool json, ff_error *error) {
+static ff_status run(const char *url, const ff_storage_options *options, bool json,
+                     ff_error *error) {
     ff_storage *storage;
     ff_bucket_view view = {0};
     ff_status status;
     ff_interrupt_install(0);
-    FF_TRY(
-        ff_storage_open(&storage, url, &(ff_storage_options){.check = ff_interrupt_check}, error));
+    FF_TRY(ff_storage_open(&storage, url, options, error));
     FF_TRY_DONE(ff_bucket_look(&view, storage, error));
     if (!view.count && !view.others)
         FF_TRY_DONE(
@@ -101,8 +102,12 @@ done:
 
 int ff_command_ls(int argc, char **argv) {
     bool json = false;
+    ff_storage_options storage = {.check = ff_interrupt_check};
     const ff_option table[] = {
         {"json", 0, FF_OPTION_FLAG, NULL, &json, NULL, 0, 0, "print the list as a JSON object"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack ls",
                                 .usage = "ffpack ls URL [options]",
@@ -115,7 +120,8 @@ int ff_command_ls(int argc, char **argv) {
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
     if (status == FF_OK && operands.count != 1)
         status = ff_fail(&error, FF_USAGE, "ls: wanted ffpack ls URL, see --help");
-    if (status == FF_OK) status = run(operands.operand[0], json, &error);
+    if (status == FF_OK) status = ff_storage_use(&storage, operands.operand, 1, &error);
+    if (status == FF_OK) status = run(operands.operand[0], &storage, json, &error);
     ff_positionals_free(&operands);
     return status == FF_OK ? 0 : ff_command_fail(&error, NULL, 0, NULL);
 }

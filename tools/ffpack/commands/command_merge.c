@@ -1,7 +1,7 @@
 /* `ffpack merge OUT [PART...]`: the command line of merging. */
 #include "format/cli/interrupt.h"
 #include "tools/ffpack/commands/command.h"
-#include "tools/ffpack/parts/merge.h"
+#include "tools/ffpack/pack/merge_bucket.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 static const char summary[] =
     "Merges the parts packed with ffpack --part, in any order, into one set: the same bytes as one\n"
     "run without --part. Without PARTs it merges the parts of --part auto: OUT.part-I-of-N. Shards\n"
-    "are linked, not copied, if OUT is on the same file system. The parts stay.";
+    "are linked, not copied, if OUT is on the same file system. The parts stay. If OUT is a URL, the\n"
+    "parts are those that ffpack SOURCE -o URL --part I/N has sent there; no shard is moved.";
 
 static const char epilogue[] =
     "Example, on three machines and then on one:\n"
@@ -23,6 +24,18 @@ static const char epilogue[] =
     "parts of different sets, or OUT exists; 65 broken parts; 74 the system refused to read\n"
     "or write; 128 + n stopped by signal n.";
 
+static ff_status merge(const ff_merge_options *options, const ff_positionals *operands,
+                       ff_merge_report *report, ff_error *error) {
+    if (!ff_storage_is_url(options->output))
+        return ff_merge_run(options, operands->operand + 1, (size_t)operands->count - 1, report,
+                            error);
+    if (operands->count > 1)
+        return ff_fail(error, FF_USAGE,
+                       "merge: the parts of a set in a bucket lie there; wanted ffpack merge %s",
+                       options->output);
+    return ff_merge_bucket_run(options, report, error);
+}
+
 static void print(const ff_merge_report *report, const char *output) {
     for (size_t i = 0; i < report->split_count; i++) {
         const ff_merge_split *split = &report->split[i];
@@ -30,7 +43,8 @@ static void print(const ff_merge_report *report, const char *output) {
                *split->name ? ": " : "", split->result.sample_count, split->result.shard_count,
                output, *split->name ? "/" : "", split->name);
     }
-    printf("%" PRIu64 " shards linked, %" PRIu64 " copied\n", report->linked, report->copied);
+    if (!ff_storage_is_url(output))
+        printf("%" PRIu64 " shards linked, %" PRIu64 " copied\n", report->linked, report->copied);
     if (report->skipped_path) printf("items left out: %s\n", report->skipped_path);
 }
 
@@ -65,8 +79,7 @@ int ff_command_merge(int argc, char **argv) {
     if (status == FF_OK) {
         options.output = operands.operand[0];
         ff_interrupt_install(0);
-        status = ff_merge_run(&options, operands.operand + 1, (size_t)operands.count - 1, &report,
-                              &error);
+        status = merge(&options, &operands, &report, &error);
     }
     if (status == FF_OK) {
         print(&report, options.output);

@@ -82,7 +82,7 @@ static int fail(const ff_error *error, const ff_settings *settings, const ff_rep
                                             : settings->output;
     char *folder = NULL, *kept = NULL;
     int code;
-    if (output && settings->part.count && error->status != FF_INTERRUPTED &&
+    if (output && !settings->url && settings->part.count && error->status != FF_INTERRUPTED &&
         (began || settings->part_origin))
         ff_part_note_failure(output, error->message);
     if (output && error->status != FF_USAGE) folder = kept_in(error, settings, report, output);
@@ -176,6 +176,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
     ff_options_add_shards(&table, &arguments);
+    ff_options_add_remote(&table, &arguments);
     ff_options_add_running(&table, &arguments, true);
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {

@@ -2,6 +2,7 @@
 #include "format/cli/interrupt.h"
 #include "format/cli/progress.h"
 #include "format/cli/say.h"
+#include "format/storage/options.h"
 #include "tools/ffpack/bucket/pull.h"
 #include "tools/ffpack/bucket/push.h"
 #include "tools/ffpack/commands/command.h"
@@ -48,6 +49,9 @@ int ff_command_push(int argc, char **argv) {
          "requests at the same time (default: 8)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", options.storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", options.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack push",
                                 .usage = "ffpack push DIR URL [options]",
@@ -67,7 +71,8 @@ int ff_command_push(int argc, char **argv) {
         options.jobs = (int)jobs;
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = ff_push_run(&options, &report, &error);
+        status = ff_storage_use(&options.storage, operands.operand, 2, &error);
+        if (status == FF_OK) status = ff_push_run(&options, &report, &error);
     }
     if (status == FF_OK) {
         print_push(&options, &report);
@@ -102,6 +107,9 @@ int ff_command_pull(int argc, char **argv) {
          "requests at the same time (default: 8)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_TIMEOUT("storage-timeout", options.storage, FF_SAYS_PHRASE),
+        FF_STORAGE_ENDPOINT("endpoint", options.storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack pull",
                                 .usage = "ffpack pull URL DIR [options]",
@@ -122,7 +130,8 @@ int ff_command_pull(int argc, char **argv) {
         options.jobs = (int)jobs;
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = ff_pull_run(&options, &report, &error);
+        status = ff_storage_use(&options.storage, operands.operand, 2, &error);
+        if (status == FF_OK) status = ff_pull_run(&options, &report, &error);
         if (status != FF_OK && status != FF_USAGE) kept = ff_command_kept(options.folder);
     }
     if (status == FF_OK) {

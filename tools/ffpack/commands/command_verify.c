@@ -3,6 +3,7 @@
 #include "format/cli/interrupt.h"
 #include "format/cli/progress.h"
 #include "format/reader/verification.h"
+#include "format/storage/options.h"
 #include "tools/ffpack/commands/command.h"
 
 #include <stdio.h>
@@ -34,11 +35,14 @@ done:
 int ff_command_verify(int argc, char **argv) {
     int64_t jobs = 0;
     int progress = 0;
+    ff_storage_options storage = {0};
     const ff_option table[] = {
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &jobs, NULL, 1, 1024,
          "threads (default: one per CPU)"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &progress, FF_PROGRESS_CHOICES, 0, 0,
          "how far the work is (default: line, on stderr); json: objects on stdout, a line each"},
+        {.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+        FF_STORAGE_ROWS(storage, FF_SAYS_PHRASE),
         {0}};
     const ff_command command = {.program = "ffpack verify",
                                 .usage = "ffpack verify SET|URL [options]",
@@ -54,7 +58,9 @@ int ff_command_verify(int argc, char **argv) {
     if (status == FF_OK) {
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = run(operands.operand[0], jobs ? (int)jobs : ff_cpu_count(), &error);
+        status = ff_storage_use(&storage, operands.operand, 1, &error);
+        if (status == FF_OK)
+            status = run(operands.operand[0], jobs ? (int)jobs : ff_cpu_count(), &error);
     }
     ff_positionals_free(&operands);
     const ff_status flushed = ff_command_flush(status == FF_OK ? &error : NULL);

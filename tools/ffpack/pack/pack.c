@@ -68,6 +68,7 @@ static ff_status open_ship(pack *job, const char *partial, ff_error *error) {
                                       .partial = partial,
                                       .split = name,
                                       .splits = job->run.source->split_count,
+                                      .part = &job->run.settings->part,
                                       .force = job->run.settings->force,
                                       .storage.check = ff_interrupt_check,
                                       .tell = tell,
@@ -91,6 +92,7 @@ static ff_status finish(pack *job, ff_error *error) {
     }
     FF_TRY(ff_ship_finish(job->ship, path, error));
     FF_TRY(ff_output_remove(job->output, error));
+    ff_part_skips_forget(&job->run);
     if (!skipped) return FF_OK;
     (void)unlink(path);
     return ff_path_join(&report->skipped_path, job->run.settings->url, FF_SKIPPED_OBJECT, error);
@@ -328,7 +330,7 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     const char *output = settings->url ? settings->url : settings->output;
     if (output) FF_TRY_DONE(ff_copy_string(&report->output, output, error));
     if (settings->url && !settings->dry_run) {
-        FF_TRY_DONE(ff_ship_place(&report->built_in, settings->url, error));
+        FF_TRY_DONE(ff_ship_place(&report->built_in, settings->url, &settings->part, error));
         own.output = report->built_in;
     }
     FF_TRY_DONE(ff_run_parent(&parent, own.output ? own.output : "", error));

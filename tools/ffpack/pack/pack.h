@@ -4,8 +4,8 @@
  * statistics.c computes mean and standard deviation first if they are needed. check.c decodes and
  * writes nothing; tried.c prints a dry run; unchanged.c is --if-changed.
  *
- * May include format, tools/ffpack/bucket, tools/ffpack/parts, tools/ffpack/run, tools/ffpack/settings,
- * tools/ffpack/split.
+ * May include format, tools/ffpack/bucket, tools/ffpack/parts, tools/ffpack/run,
+ * tools/ffpack/settings, tools/ffpack/split.
  *
  * A packing run: source -> listing -> statistics -> samples -> blocks -> shards -> OUT. */
 #ifndef FF_FFPACK_PACK_H

@@ -75,6 +75,13 @@ done:
     return status;
 }
 
+void ff_part_skips_forget(const ff_run *run) {
+    char *path;
+    if (path_of(&path, run->settings->output, NULL) != FF_OK) return;
+    (void)unlink(path);
+    free(path);
+}
+
 /* ---- of a merge ----------------------------------------------------------------------------- */
 
 /* *file = NULL if there is none. */

@@ -13,6 +13,9 @@
  * packing. */
 FF_MUST_USE ff_status ff_part_skips_write(const ff_run *run, ff_error *error);
 
+/* Removes the file, which is elsewhere now. */
+void ff_part_skips_forget(const ff_run *run);
+
 /* The limit of what a merge may leave out of a split. */
 typedef struct ff_part_skips {
     ff_max_skip max;

@@ -1,6 +1,7 @@
 #include "tools/ffpack/settings/options.h"
 
 #include "format/cli/progress.h"
+#include "format/storage/options.h"
 #include "tools/ffpack/settings/normalize.h"
 
 #include <assert.h>
@@ -209,6 +210,12 @@ void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
         {"align", 0, FF_OPTION_CHOICE, NULL, &arguments->alignment, FF_ALIGNMENT_CHOICES, 0, 0,
          "alignment of every sample in its shard, in bytes (default: 64)"},
     };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_remote(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {{.kind = FF_OPTION_HEADING, .help = FF_STORAGE_HEADING},
+                               FF_STORAGE_ROWS(arguments->remote, FF_SAYS_PHRASE)};
     add(table, group, sizeof group / sizeof *group);
 }
 

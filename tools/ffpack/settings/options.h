@@ -6,7 +6,7 @@
 #include "format/cli/options.h"
 #include "tools/ffpack/settings/settings.h"
 
-#define FF_OPTION_TABLE_LIMIT 64
+#define FF_OPTION_TABLE_LIMIT 96
 
 /* Zero-initialised; always ended by an empty entry. */
 typedef struct ff_option_table {
@@ -27,6 +27,8 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_like(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
+/* Of sets behind URLs. */
+void ff_options_add_remote(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments);
 /* `packs`: the command can leave out items. */
 void ff_options_add_running(ff_option_table *table, ff_arguments *arguments, bool packs);

@@ -286,10 +286,10 @@ static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, 
     if (!url || !ff_storage_is_url(url)) return FF_OK;
     if (arguments->if_changed)
         return ff_fail(error, FF_USAGE, "--if-changed: is for a folder, and %s is a URL", url);
-    if (arguments->part)
+    if (arguments->part && arguments->force)
         return ff_fail(error, FF_USAGE,
-                       "--part: is for a folder, and %s is a URL; merge the parts in a folder, and "
-                       "ffpack push copies the set there",
+                       "--force: with --part is for folders, and %s is a URL; remove the set that "
+                       "is there first",
                        url);
     settings->url = url;
     settings->output = NULL;
@@ -298,7 +298,10 @@ static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, 
 
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
+    const char *const paths[] = {arguments->source, arguments->output, arguments->stats_from,
+                                 arguments->like, arguments->classes_from};
     *settings = typed(arguments);
+    FF_TRY(ff_storage_use(&arguments->remote, paths, sizeof paths / sizeof *paths, error));
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->if_changed && (arguments->part || arguments->force))

@@ -14,6 +14,7 @@
 
 #include "format/disk/part.h"
 #include "format/reader/history.h"
+#include "format/storage/storage.h"
 #include "tools/ffpack/image/geometry.h"
 #include "tools/ffpack/source/source.h"
 
@@ -47,6 +48,7 @@ typedef struct ff_arguments {
     bool decode; /* with dry_run: all items */
     bool check;  /* ffpack check: only dry_run and decode */
     uint64_t shard_bytes;
+    ff_storage_options remote; /* of URLs */
 } ff_arguments;
 
 /* The words of the options with choices, in the order of the numbers above. */

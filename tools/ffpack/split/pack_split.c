@@ -274,6 +274,8 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     FF_TRY(open_writer(packing, error));
+    packing->announced = (uint32_t)(ff_writer_first_block(packing->writer) *
+                                    metadata->items_per_block / metadata->items_per_shard);
     FF_TRY(announce_shards(packing, error));
     uint64_t first = ff_writer_next_block(packing->writer);
     uint64_t end = ff_writer_end_block(packing->writer);

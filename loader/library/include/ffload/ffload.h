@@ -196,6 +196,14 @@ FFLOAD_API const char *ffload_version(void);
  *   memory      BYTES, as in 512M and 8G (default: what the machine and the process's limits leave,
  *               at most FFLOAD_MEMORY, an environment variable): for the page cache of the set and
  *               for reading ahead; a set that is larger is read directly
+ *   cache       DIR (FFPACK_CACHE, or ffpack in $XDG_CACHE_HOME or ~/.cache): for sets behind URLs,
+ *               the folder of what is fetched, shared by all processes of the machine
+ *   cache_size  BYTES, as in 200G (FFPACK_CACHE_SIZE, or half of the space that is free or that the
+ *               cache has): the most that the folder may have
+ *   storage_timeout
+ *               N (300): seconds without a byte from a server, after which reading fails
+ *   endpoint    URL (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or the cloud's): the server of s3://
+ *               and gs:// URLs. These four are of ffload_dataset_open; a loader has its dataset's
  *   local_world N (1): the number of ranks on this machine, which share its memory
  *   verify      off | first (default) | always: when a sample's checksum is compared: never, at the
  *               first read, or at each read; for ffload_dataset_open
