@@ -152,8 +152,8 @@ def archives(server, env):
         packed_as("of-tar-gz", "photos.tar.zst behind http", server.url + "/bucket/photos.tar.zst")
     with open("photos.tar", "rb") as file:
         clear()
-        code, said, _ = ffpack("-", "-o", "out", *QUICK, stdin=file)
-        tap.ok(code == 0 and same("out", "of-tar")[0], "a file as the standard input", said)
+        code, said, out = ffpack("-", "-o", "out", *QUICK, stdin=file)
+        tap.ok(code == 0 and same("out", "of-tar")[0] and out.startswith("packed standard input (archive)\n"), "a file as the standard input", (said, out))
     packed_as("of-shards", "shards behind http, by a pattern", server.url + "/bucket/train-{000000..000002}.tar")
     packed_as("of-shards", "shards in a bucket, by a pattern", "s3://bucket/train-{000000..000002}.tar", env=env)
     for name, files in (("tars/", ("train-000000.tar", "train-000001.tar", "train-000002.tar")), ("split-tars/", ("train/a.tar", "val/b.tar"))):
@@ -222,6 +222,8 @@ def refused(server, env):
             ("a bucket's objects as another format", ("s3://bucket/photos/", "--format", "npy"), 2, "is read as --format npy"),
             ("--if-changed", (server.url + "/bucket/photos.tar", "--if-changed"), 2, "--if-changed: compares when files of this machine changed; a URL is not one"),
             ("an empty standard input", ("-",), 65, "standard input: is empty"),
+            ("an array without labels", (server.url + "/bucket/x.npy",), 2, "x.npy: an .npy has its labels next to it, on this machine; wanted an .npz of images and labels"),
+            ("a file of CIFAR", (server.url + "/bucket/data_batch_1.bin",), 2, "data_batch_1.bin: a file of CIFAR has the classes' names next to it, on this machine; wanted the archive"),
             ("no such objects", ("s3://bucket/nothing/",), 74, "s3://bucket/nothing: there is no such object, and none below it"),
             ("no such object", ("s3://bucket/nothing",), 74, "s3://bucket/nothing: there is no such object, and none below it"),
             ("a compressed source and --shuffle", (server.url + "/bucket/photos.tar.gz", "--shuffle", "1"), 2, "can only be read from front to back"),
@@ -479,6 +481,8 @@ def make_others():
             write("more/%s/%d.png" % (kind, i), picture(900 + i))
     write("broken/cat/empty.png", b"")
     write("listed/labels.csv", b"path,label\n" + b"".join(b"%d.png,%d\n" % (i, i % 3) for i in range(10)))
+    write("./data_batch_1.bin", b"\0" * 3073)
+    numpy.save("x.npy", numpy.zeros((9, 8, 8, 3), numpy.uint8))
     write("./list.csv", b"path,label\na.png,1\n")
 
 

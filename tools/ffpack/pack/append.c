@@ -349,8 +349,7 @@ ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff
     report->appended = true;
     report->exif = settings->exif;
     ff_status status;
-    FF_TRY_DONE(ff_copy_bytes(&report->source, settings->path,
-                              ff_storage_shown_bytes(settings->path), error));
+    FF_TRY_DONE(ff_source_shown(&report->source, settings->path, error));
     FF_TRY_DONE(ff_copy_string(&report->output, append->path, error));
     FF_TRY_DONE(ff_run_parent(&parent, append->path, error));
     FF_TRY_DONE(ff_append_rule(append, &rule, error));

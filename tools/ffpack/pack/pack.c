@@ -326,8 +326,7 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     report->checked_only = settings->check;
     report->part = settings->part;
     ff_status status;
-    FF_TRY_DONE(ff_copy_bytes(&report->source, settings->path,
-                              ff_storage_shown_bytes(settings->path), error));
+    FF_TRY_DONE(ff_source_shown(&report->source, settings->path, error));
     const char *output = settings->url ? settings->url : settings->output;
     if (output) FF_TRY_DONE(ff_copy_string(&report->output, output, error));
     if (settings->url && !settings->dry_run) {

@@ -37,6 +37,11 @@ bool ff_is_elsewhere(const char *source) {
     return !strcmp(source, "-") || ff_storage_is_url(source);
 }
 
+ff_status ff_source_shown(char **name, const char *source, ff_error *error) {
+    return strcmp(source, "-") ? ff_copy_bytes(name, source, ff_storage_shown_bytes(source), error)
+                               : ff_copy_string(name, STANDARD_INPUT, error);
+}
+
 /* A source may have more objects than a process usually has files. */
 static void allow_files(void) {
     struct rlimit limit;
@@ -68,8 +73,8 @@ ff_status ff_elsewhere_begin(char **name, const char *source, const char *tempor
     const size_t server = strcspn(source, ":") + strspn(source + strcspn(source, ":"), ":/");
     FF_TRY(ff_copy_bytes(&here.server, source, server + strcspn(source + server, "/?#"), error));
     FF_TRY(ff_copy_string(&here.query, source + shown, error));
-    if (here.input) return ff_copy_string(name, STANDARD_INPUT, error);
-    FF_TRY(ff_copy_bytes(name, source, shown, error));
+    FF_TRY(ff_source_shown(name, source, error));
+    if (here.input) return FF_OK;
     FF_TRY(find_folder(*name, error));
     (*name)[ff_path_length(*name)] = 0;
     return FF_OK;

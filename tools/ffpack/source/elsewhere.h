@@ -22,6 +22,9 @@
 
 /* Whether `source` is a URL or "-". */
 bool ff_is_elsewhere(const char *source);
+/* *name (allocated) = what any source is called in messages and summaries: without a URL's query,
+ * or "standard input". */
+FF_MUST_USE ff_status ff_source_shown(char **name, const char *source, ff_error *error);
 
 /* A bucket's URL is a folder if it ends with a slash or names no object. *name (allocated) = what
  * `source` is called in messages and in the functions below: without a URL's query, which is sent

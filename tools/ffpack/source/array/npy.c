@@ -188,7 +188,13 @@ static ff_status npy_list(ff_source *source, ff_error *error) {
     ff_status status = ff_input_read(input, head, sizeof head, &got, error);
     ff_input_close(&input);
     FF_TRY(status);
-    return is_npy(head, got) ? list_file(source, error) : ff_npz_list(source, error);
+    if (!is_npy(head, got)) return ff_npz_list(source, error);
+    if (source->elsewhere)
+        return ff_fail(error, FF_USAGE,
+                       "%s: an .npy has its labels next to it, on this machine; wanted an .npz of "
+                       "images and labels",
+                       source->path);
+    return list_file(source, error);
 }
 
 extern const ff_source_format ff_source_npy;

@@ -376,6 +376,11 @@ static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error)
     bool bin = is_bin_name(base), pickle = false;
     if (!bin) FF_TRY(is_pickle_file(source->path, &pickle, error));
     if (!bin && !pickle) return find_in_archive(found, source, error);
+    if (source->elsewhere)
+        return ff_fail(error, FF_USAGE,
+                       "%s: a file of CIFAR has the classes' names next to it, on this machine; "
+                       "wanted the archive, as in cifar-10-binary.tar.gz",
+                       source->path);
     FF_TRY(add_file(found, source, source->path, bin ? kind_of_name(base) : NULL, error));
     FF_TRY(ff_format(&folder, error, "%.*s", (int)(base - source->path), source->path));
     ff_status status = find_in_folder(found, source, *folder ? folder : ".", false, error);
