@@ -219,16 +219,16 @@ FF_HD uint64_t ff_order_shift(const ff_order *order, uint64_t position) {
     return position >= order->short_end ? order->deficit : 0;
 }
 
-/* With FF_ORDER_NODE_BLOCK: the first row of machine `machine` <= machines in a global batch. */
-FF_HD uint64_t ff_order_cut(const ff_order_spec *spec, uint64_t machine) {
+/* With FF_ORDER_NODE_BLOCK: the first row of machine `m` <= machines in a global batch. */
+FF_HD uint64_t ff_order_cut(const ff_order_spec *spec, uint64_t m) {
     const uint64_t unit = spec->pairs ? 2 : 1;
-    if (machine >= spec->machines) return spec->batch;
-    return unit * (spec->batch * machine / (unit * spec->machines));
+    if (m >= spec->machines) return spec->batch;
+    return unit * (spec->batch * m / (unit * spec->machines));
 }
 
 /* With FF_ORDER_NODE_BLOCK: the first of the permuted blocks' samples that a machine has. */
-FF_HD uint64_t ff_order_part(const ff_order_spec *spec, uint64_t machine) {
-    const uint64_t cut = ff_order_cut(spec, machine), rest = spec->count % spec->batch;
+FF_HD uint64_t ff_order_part(const ff_order_spec *spec, uint64_t m) {
+    const uint64_t cut = ff_order_cut(spec, m), rest = spec->count % spec->batch;
     return spec->count / spec->batch * cut + (rest < cut ? rest : cut);
 }
 
@@ -236,15 +236,15 @@ FF_HD uint64_t ff_order_part(const ff_order_spec *spec, uint64_t machine) {
  * batch m < (u + 1) unit machines, u = floor(row / unit). */
 FF_HD uint64_t ff_order_machine(const ff_order_spec *spec, uint64_t position) {
     const uint64_t unit = spec->pairs ? 2 : 1, row = position % spec->batch;
-    const uint64_t machine = ((row / unit + 1) * unit * spec->machines - 1) / spec->batch;
-    return machine < spec->machines ? machine : spec->machines - 1;
+    const uint64_t m = ((row / unit + 1) * unit * spec->machines - 1) / spec->batch;
+    return m < spec->machines ? m : spec->machines - 1;
 }
 
 /* With FF_ORDER_NODE_BLOCK: the number of `position` among those of its machine. */
-FF_HD uint64_t ff_order_own(const ff_order_spec *spec, uint64_t machine, uint64_t position) {
-    const uint64_t begin = ff_order_cut(spec, machine);
-    return position / spec->batch * (ff_order_cut(spec, machine + 1) - begin) +
-           position % spec->batch - begin;
+FF_HD uint64_t ff_order_own(const ff_order_spec *spec, uint64_t m, uint64_t position) {
+    const uint64_t begin = ff_order_cut(spec, m);
+    return position / spec->batch * (ff_order_cut(spec, m + 1) - begin) + position % spec->batch -
+           begin;
 }
 
 /* With blocks: the group of `position` < count, of its machine. */
@@ -258,15 +258,15 @@ FF_HD uint64_t ff_order_group(const ff_order *order, uint64_t position) {
 /* With FF_ORDER_NODE_BLOCK: the sample at `position` < count. */
 FF_HD uint64_t ff_order_node_at(const ff_order *order, uint64_t position) {
     const ff_order_spec *spec = &order->spec;
-    const uint64_t machine = ff_order_machine(spec, position);
-    const uint64_t own = ff_order_own(spec, machine, position), part = ff_order_part(spec, machine);
+    const uint64_t m = ff_order_machine(spec, position);
+    const uint64_t own = ff_order_own(spec, m, position), part = ff_order_part(spec, m);
     const uint64_t group = own / order->group_samples, first = group * order->group_samples;
-    const uint64_t left = ff_order_part(spec, machine + 1) - part - first;
+    const uint64_t left = ff_order_part(spec, m + 1) - part - first;
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, left < order->group_samples ? left : order->group_samples);
     uint64_t at = part + first +
                   ff_permutation_at(&inner, own - first,
-                                    ff_order_mix((uint32_t)(group * spec->machines + machine) + 1));
+                                    ff_order_mix((uint32_t)(group * spec->machines + m) + 1));
     /* After the short block, samples are in full blocks again. */
     if (order->deficit && at >= (order->short_place + 1) * spec->block - order->deficit)
         at += order->deficit;
