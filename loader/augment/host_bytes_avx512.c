@@ -163,7 +163,8 @@ INLINE void planes(how h, bool one, bool streams, const ff_augment_host *host,
     const lines down = lines_of(host, params, out_row);
     const uint8_t *plane = source + (size_t)rows.source * width;
     for (uint32_t c = 0; c < host->channels; c++, plane += (size_t)height * width) {
-        const ff_scales s = h == MOVE_8 ? (ff_scales){0} : ff_scales_of(&host->scale[c]);
+        ff_scales s = {0};
+        if (h != MOVE_8) s = ff_scales_of(&host->scale[c]);
         const uint8_t *row = plane;
         uint8_t *to = out + down.begin;
         for (uint32_t y = 0; y < host->out_height; y++, to += down.step) {

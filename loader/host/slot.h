@@ -123,9 +123,9 @@ ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 
 /* Counted since the loader's creation. */
 typedef struct ff_loader_stats {
-    uint64_t wait_ns; /* spent in acquire: the consumer's wait for data */
-    uint64_t fill_ns; /* spent filling, summed over threads */
-    uint64_t busy_ns; /* processor time, nearly all of it in fill_ns; in the rest threads waited */
+    uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
+    uint64_t fill_ns;       /* spent filling, summed over threads */
+    uint64_t busy_ns;       /* processor time, nearly all in fill_ns; in the rest threads waited */
     uint64_t queued_ns;     /* estimated: the part of this wait that was for a processor, with the
                                threads that read ahead */
     uint64_t pages_awaited; /* while filling: the storage's, read into memory */
