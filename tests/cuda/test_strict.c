@@ -156,12 +156,18 @@ static void nobody_wrote_what_is_copied(bench *k) {
 static void past_the_end(bench *k) {
     launch(k->a, k->y, k->pinned, COUNT + 1);
 }
-static void of_another_device(bench *k) {
+static float *elsewhere(void) {
     float *other;
     (void)cudaSetDevice(1);
     (void)cudaMalloc((void **)&other, BYTES);
     (void)cudaSetDevice(0);
-    launch(k->a, other, k->pinned, 1);
+    return other;
+}
+static void of_another_device(bench *k) {
+    launch(k->a, elsewhere(), k->pinned, 1);
+}
+static void a_copy_to_another_device(bench *k) {
+    copy(k->a, elsewhere(), k->pinned);
 }
 static void after_release(bench *k) {
     float *more;
@@ -258,6 +264,7 @@ static const struct {
     {"nobody wrote what is copied", nobody_wrote_what_is_copied, "nobody wrote it"},
     {"past the end", past_the_end, "is not, or no longer, allocated"},
     {"of another device", of_another_device, "is another device's"},
+    {"a copy to another device", a_copy_to_another_device, "cudaMemcpyAsync is refused"},
     {"after release", after_release, "is not, or no longer, allocated"},
     {"a copy past the end", a_copy_past_the_end, "reach past the end of their allocation"},
     {"a copy of pages", a_copy_of_pages, "are neither pinned nor a device's"},

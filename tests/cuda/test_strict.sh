@@ -29,7 +29,7 @@ costs() {
     shift 3
     for times in 1 2; do
         train --val-every 0 --out none --device cuda --epochs $((times * epochs)) "$@" || { not_ok "$name" "$said"; return; }
-        for key in graphs kernels nodes copies allocations waits; do
+        for key in graphs kernels nodes copies bytes allocations waits; do
             [ $times = 1 ] && less[$key]=$(counted $key) || found+="$key $(($(counted $key) - less[$key])) "
         done
     done
@@ -54,7 +54,7 @@ if short; then
     programs library library_graph library_pool library_calls test_cuda_{give,nccl,placements,pool}
     trains "resident, f16, averages" --device cuda --precision f16 --placement resident --ema .9
     trains "streamed, Muon" --device cuda --precision f32 --placement stream --groups 'conv[23].weight:optimizer=muon'
-    costs "12 steps and 2 epochs" "graphs 24 kernels 0 nodes 578 copies 3 allocations 0 waits 2" 2 --data set --model smallnet \
+    costs "12 steps and 2 epochs" "graphs 24 kernels 0 nodes 578 copies 3 bytes 864 allocations 0 waits 2" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement resident
 fi
 if long; then
@@ -70,11 +70,11 @@ if long; then
     train --data small --model resnet18 --precision f16 --batch 4 --epochs 1 --device cuda --out none
     result $? "resnet18, 3 steps"
     # Its threads wait for slots, not the loop. A run ends with up to 4 batches that were copied ahead.
-    costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 1[1-9] allocations 0 waits *" 2 --data set --model smallnet \
+    costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 1[1-9] bytes * allocations 0 waits *" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement stream
-    costs "12 steps of micro-batches" "graphs 60 kernels 0 nodes 1202 copies 3 allocations 0 waits 2" 2 --data set --model smallnet \
-        --batch 14 --precision f16 --placement resident --accumulate 2
-    costs "12 steps without graphs" "graphs 0 kernels 576 nodes 0 copies 3 allocations 0 waits 2" 2 --data set --model smallnet \
+    costs "12 steps of micro-batches" "graphs 60 kernels 0 nodes 1202 copies 3 bytes 864 allocations 0 waits 2" 2 --data set \
+        --model smallnet --batch 14 --precision f16 --placement resident --accumulate 2
+    costs "12 steps without graphs" "graphs 0 kernels 576 nodes 0 copies 3 bytes 864 allocations 0 waits 2" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement resident --no-graph
     trains "two replicas, NCCL" --dp 0,1 --sync-bn
     trains "two replicas on a device" --dp 2x0 --precision f16
@@ -86,6 +86,9 @@ if long; then
     net "vgg11_bn" --data larger --model vgg11_bn --precision bf16
     net "resnet50" --data two --model resnet50 --precision f16 --no-warm-up --val-every 0
     net "mobilenet_v2" --data two --model mobilenet_v2 --precision bf16
-    programs test_cuda_{augment,compute,depthwise,loss,move,norm,plan,planned,pointwise,probe,profile,run,update}
+    programs test_cuda_{augment,compute,cost,depthwise,layers,loss,move,norm,plan,planned,pointwise,probe,profile,ranks}
+    programs test_cuda_{run,step,update}
+    # Those of indices have two parts; the first one launches every kernel.
+    TEST_LENGTH=test programs test_cuda_indices{,_loader,_update,_windows}
 fi
 finish

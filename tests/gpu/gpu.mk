@@ -6,7 +6,7 @@ GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(M
 # the module, as fftrain does.
 GPU_TESTS := $(if $(MODULES),$(patsubst tests/cuda/unit/%.c,$(BUILD)/gpu/%,\
     $(shell grep -l kernel_helpers.h tests/cuda/unit/test_cuda_*.c)))
-GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan placements nccl))
+GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan layers placements nccl))
 # The library's programs for the simulated GPU, on the card.
 GPU_LIBRARY_TESTS := $(if $(MODULES),\
     $(addprefix $(BUILD)/gpu/test_cuda_,library library_graph library_pool library_calls))

@@ -163,6 +163,8 @@ static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels
 static inline ff_outcome run_plan(ff_plan *plan, const ff_batch *batch, bool training) {
     ff_outcome *place, outcome;
     assert_ok(ff_compute_allocate(plan->compute, &place, sizeof *place, "a test", error));
+    ff_device *device = plan->compute->device;
+    device->table->restore(device, 0); /* of several GPUs another one is current */
     ff_plan_enqueue(plan, batch, training, place, 1, NULL);
     ff_compute_read(plan->compute, &outcome, place, sizeof outcome);
     assert_ok(ff_compute_check(plan->compute, error));
@@ -174,6 +176,7 @@ static inline const float *logits_of(const ff_plan *plan) {
     return ff_plan_at(plan, plan->logits);
 }
 static inline void close_net(net *n) {
+    assert_ok(ff_compute_wait(n->compute, error));
     ff_store_destroy(&n->store);
     ff_plan_destroy(&n->plan);
     ff_compute_close(&n->compute);

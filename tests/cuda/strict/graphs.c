@@ -1,4 +1,5 @@
 /* Work, and captures of it. */
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/strict/state.h"
 
 #include <stdlib.h>
@@ -137,6 +138,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     global_captures += mode == cudaStreamCaptureModeGlobal;
     tips_set(&stream->tips, NULL);
     return cudaSuccess;
+}
+
+/* In place of the simulated device's. */
+int ff_device_sim_nodes(const ff_stream *stream) {
+    const capture *of = ((const struct CUstream_st *)(const void *)stream)->capture;
+    int nodes = 0;
+    for (int i = 0; of && i < of->count; i++)
+        nodes += of->nodes[i].kind != FUNCTION && of->nodes[i].kind != RECORD;
+    return nodes;
 }
 
 /* Whether the stream's last nodes come after every other node. */

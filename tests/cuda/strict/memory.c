@@ -116,6 +116,10 @@ size_t find_range(const char *name, const void *at, size_t bytes) {
     return SIZE_MAX;
 }
 
+int device_of_range(size_t offset) {
+    return allocation_at(offset)->device;
+}
+
 /* ---- accesses ---- */
 
 void copy_range(const actor *by, size_t to, size_t from, size_t bytes) {

@@ -121,6 +121,16 @@ void leave_capture(capture *of) {
 
 /* ---- work ---- */
 
+/* Two GPUs may have no access to each other's memory: CUDA then copies through the host. */
+static bool reaches(const char *name, cudaStream_t stream, size_t offset) {
+    const int device = device_of_range(offset);
+    const bool own = device == PINNED || device == stream->device;
+    if (!own)
+        (void)lose(name, stream, cudaErrorInvalidValue,
+                   "the memory is another device's than the stream");
+    return own;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
     CALL("cudaMemcpyAsync");
@@ -129,7 +139,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return refuse(this_call.name, cudaErrorInvalidValue, "a fixed direction");
     const size_t at = find_range(this_call.name, to, bytes),
                  source = find_range(this_call.name, from, bytes);
-    if (at == SIZE_MAX || source == SIZE_MAX) return cudaErrorInvalidValue;
+    if (at == SIZE_MAX || source == SIZE_MAX || !reaches(this_call.name, stream, at) ||
+        !reaches(this_call.name, stream, source))
+        return cudaErrorInvalidValue;
     return enqueue(stream, (work){.kind = COPY,
                                   .to = at,
                                   .from = source,
@@ -140,7 +152,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     CALL("cudaMemsetAsync");
     if (!check_handle(this_call.name, STREAM, stream)) return cudaErrorInvalidResourceHandle;
     const size_t at = find_range(this_call.name, to, bytes);
-    if (at == SIZE_MAX) return cudaErrorInvalidValue;
+    if (at == SIZE_MAX || !reaches(this_call.name, stream, at)) return cudaErrorInvalidValue;
     return enqueue(stream, (work){.kind = FILL,
                                   .to = at,
                                   .value = value,
@@ -161,7 +173,7 @@ static int launch(const char *what, const void *code, work piece, void *to) {
     CALL(what);
     const cudaStream_t stream = to;
     if (!check_handle(what, STREAM, stream)) return cudaErrorInvalidResourceHandle;
-    if (!piece.waits && stream->device != current_device) /* NCCL sees to it itself */
+    if (stream->device != current_device)
         return (int)lose(what, stream, cudaErrorInvalidResourceHandle,
                          "another device is current than the stream's");
     piece.kind = KERNEL;
@@ -187,6 +199,13 @@ int ff_device_sim_enqueue(void *stream, void (*function)(void *), void *context,
                           void (*release)(void *)) {
     const work piece = {.function = function, .context = context, .release = release};
     return launch("a library's kernel", (const void *)function, piece, stream);
+}
+
+__attribute__((visibility("default"))) int strict_exchange_device(int device);
+int strict_exchange_device(int device) {
+    const int before = current_device;
+    if (device >= 0) current_device = device;
+    return before;
 }
 
 /* The same for NCCL's stand-in, which calls it so: a collective waits for those of other ranks. */

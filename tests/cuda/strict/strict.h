@@ -12,7 +12,8 @@
  * What ends the program, with the places concerned:
  *   - a race between kernels, copies, fills, host functions, and the host's own loads and stores
  *   - a kernel that reads bytes nobody wrote, memory of another device, or outside allocations
- *   - a copy or fill outside allocations, or of memory that is neither pinned nor a device's
+ *   - a copy or fill outside allocations, or of memory that is neither pinned nor the stream's
+ *     device's: two GPUs may have no access to each other
  *   - memory released, or a graph destroyed, before the host knows that work on it is done
  *   - handles that are not, or no longer, there; a launch while another device is current; calls of
  *     CUDA in host functions

@@ -17,10 +17,12 @@ STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OW
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
 STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim
 # Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place.
-# Not here: those that delay streams to see an order, which the stand-in checks itself, and the slowest one.
 STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,planned probe profile run))
 STRICT_CARD_UNITS := $(addprefix $(BUILD)/strict/,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))
-STRICT_UNITS  := $(filter-out %/test_cuda_step,$(STRICT_CARD_UNITS)) $(STRICT_DEVICE_UNITS)
+# Those that no card runs, with cmocka.
+STRICT_HOST_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,\
+    cost ranks indices indices_loader indices_update indices_windows))
+STRICT_UNITS  := $(STRICT_CARD_UNITS) $(STRICT_DEVICE_UNITS) $(STRICT_HOST_UNITS)
 STRICT_PROGRAMS := $(if $(MODULES),$(STRICT_MAINS:%_sim=$(BUILD)/strict/%)) $(STRICT_UNITS)
 
 $(STRICT)/%.o: private FIRST_FLAGS = $(FLAGS_train) $(FLAGS_cuda) $(FLAGS_dnnl) $(FLAGS_headers)
@@ -40,6 +42,9 @@ $(STRICT_UNITS): $(BUILD)/strict/%: $(STRICT)/tests/cuda/unit/%.o
 $(STRICT)/tests/cuda/unit/%.o: private FIRST_FLAGS = $(FLAGS_gpu) $(FLAGS_train) $(FLAGS_cuda)
 $(STRICT_DEVICE_UNITS:$(BUILD)/strict/%=$(STRICT)/tests/cuda/unit/%.o): private FIRST_FLAGS = \
     $(FLAGS_gpu:-D%=-DFF_TESTS_STRICT) $(FLAGS_train) $(FLAGS_cuda)
+$(STRICT_HOST_UNITS:$(BUILD)/strict/%=$(STRICT)/tests/cuda/unit/%.o): private FIRST_FLAGS = \
+    -DFF_TESTS_STRICT $(CPPFLAGS_CMOCKA) $(FLAGS_train) $(FLAGS_cuda)
+$(STRICT_HOST_UNITS): private WITH += $(LIBS_CMOCKA)
 $(STRICT_PROGRAMS): $(STRICT_OBJECTS) $(LAYERS) | $(BUILD)/strict/kernels
 	$(LINK)
 # What ptxas reports of the kernels, for the architectures that are built and the oldest one.
@@ -62,12 +67,14 @@ $(STRICT_NCCL): private WITH = $(LDLIBS_LOADER)
 $(STRICT_NCCL): $(STRICT)/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(LINK)
 $(BUILD)/strict/fftrain: $(STRICT_NCCL)
-STRICT_TEST := $(if $(MODULES),$(addprefix $(BUILD)/tests/test_,strict limits guards))
+STRICT_TEST := $(if $(MODULES),$(addprefix $(BUILD)/tests/test_,strict limits guards timer))
 $(STRICT)/tests/cuda/%.o: private FIRST_FLAGS = $(FLAGS_cuda) $(CPPFLAGS_CMOCKA)
 $(STRICT_TEST): private LINKER = $(CXX) -rdynamic
 $(STRICT_TEST): private WITH = $(STRICT_WRAPPED) $(LIBS_CMOCKA) $(LDLIBS_LOADER)
 $(BUILD)/tests/test_limits: $(STRICT)/tests/cuda/sim/self.cu.o
 $(BUILD)/tests/test_guards: $(STRICT)/loader/cuda/device_cuda.o $(BUILD)/libff_loader.a
+$(BUILD)/tests/test_timer: $(addprefix $(STRICT)/,loader/cuda/device_cuda.o train/compute/cuda/engine_timer.o) \
+    $(BUILD)/libff_train.a $(BUILD)/libff_loader.a
 $(STRICT_TEST): $(BUILD)/tests/%: $(STRICT)/tests/cuda/%.o $(filter-out %/module.o,$(STRICT_OWN)) \
     $(filter %.cc.o,$(CUDASIM_OBJECTS)) $(BUILD)/libff_format.a
 	$(LINK)

@@ -28,20 +28,22 @@ typedef struct machine {
     struct ff_cuda_module *module; /* of a GPU */
 } machine;
 
-/* `library`: for the simulated GPU, whose streams sometimes wait up to delay_ns; a real GPU uses
- * its own. The simulated library may time its engines; real engines are not timed, and are cached
- * in FFPACK_PLAN_CACHE. */
+/* Of several GPUs the machine is the last one. `library`: for the simulated GPU, whose streams
+ * sometimes wait up to delay_ns; a real GPU uses its own. The simulated library may time its
+ * engines; real engines are not timed, and are cached in FFPACK_PLAN_CACHE. */
 #ifdef FF_TESTS_ON_CARD
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
     ff_cuda_properties properties;
+    int count;
     (void)library;
     (void)delay_ns;
     (void)seed;
     assert_ok(ff_cuda_module_open(&m->module, 0, error));
     const ff_cuda_table *table = ff_cuda_module_table(m->module);
-    assert_ok(table->properties(0, &properties, error));
-    assert_ok(table->device_create(&m->device, 0, error));
+    assert_ok(table->device_count(&count, error));
+    assert_ok(table->properties(count - 1, &properties, error));
+    assert_ok(table->device_create(&m->device, count - 1, error));
     m->ops = table->train->compute;
     m->cuda = (ff_cuda_options){.library = table->train->library,
                                 .multiprocessors = properties.multiprocessors,
@@ -87,6 +89,11 @@ static inline void close_machine(machine *m) {
 static const ff_library_table *const plain_library = &ff_library_plain;
 static const ff_library_table *const library_of_pieces = &ff_library_plain_pieces;
 #endif
+
+/* Makes the first GPU current, before calls that must make their own one current. */
+static inline void leave_machine(const machine *m) {
+    m->device->table->restore(m->device, 0);
+}
 
 static inline ff_compute *open_cuda(const machine *m, ff_precision precision) {
     const ff_compute_options options = {

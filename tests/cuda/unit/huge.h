@@ -9,6 +9,9 @@
 
 #include "format/disk/dtype.h"
 #include "tests/cuda/sim/cudasim.h"
+#ifdef FF_TESTS_STRICT
+#include "tests/cuda/sim/device.h"
+#endif
 #include "tests/unit/check.h"
 
 #include <math.h>
@@ -254,8 +257,23 @@ static inline unsigned huge_choose(const char *file, const char *kernel, const u
     return taken;
 }
 
+/* Of all launches. Over the strict stand-in for CUDA's runtime a device's stream: each launch is
+ * checked against the limits of GPUs. Else none: kernels run at once. */
+static void *huge_stream;
+
+static inline void huge_open_stream(void) {
+#ifdef FF_TESTS_STRICT
+    ff_device *device;
+    ff_stream *stream;
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(device->table->stream_create(device, &stream, error));
+    huge_stream = device->table->native_stream(device, stream);
+#endif
+}
+
 static inline int huge_open(void **state) {
     (void)state;
+    huge_open_stream();
     static unsigned char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     ff_cudasim_choose = huge_choose;

@@ -25,7 +25,7 @@ static inline int dtype_end(void) {
 /* Many multiprocessors: blocks of few rows. */
 static int multiprocessors = 1 << 16;
 static inline ff_cuda_queue queue_of(ff_dtype dtype) {
-    return (ff_cuda_queue){NULL, multiprocessors, dtype};
+    return (ff_cuda_queue){huge_stream, multiprocessors, dtype};
 }
 
 /* [8192] of one value. */

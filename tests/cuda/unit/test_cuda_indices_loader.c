@@ -114,7 +114,7 @@ static ff_cuda_move move_of(ff_dtype from, ff_dtype to, uint32_t channels, uint3
 /* ---- moving ---- */
 
 static void move_and_check(ff_cuda_move *job) {
-    assert_launched(ff_cuda_move_launch(job, NULL));
+    assert_launched(ff_cuda_move_launch(job, huge_stream));
     huge_check(&huges.arrays[3], moved);
     if (job->slot_bytes % 16 == 0) huge_check(&huges.arrays[2], label);
     huge_release(NULL);
@@ -156,7 +156,7 @@ static void test_high_crop(void **state) {
     job.row_bytes = 256;
     huge *data = huge_out("column", FF_F16, UINT64_C(1) << 30);
     job.data = data->memory;
-    assert_launched(ff_cuda_move_launch(&job, NULL));
+    assert_launched(ff_cuda_move_launch(&job, huge_stream));
     assert_non_null(strstr(huges.running, "move_plain_kernel"));
 }
 
@@ -202,7 +202,7 @@ static void test_rows(void **state) {
     for (int k = huge_short() ? 0 : 1; k < (huge_long() ? 4 : 1); k++) {
         ff_cuda_augment job = augment_of(cases[k].from, cases[k].to, cases[k].channels,
                                          cases[k].out_channels, cases[k].rows);
-        assert_launched(ff_cuda_augment_launch(&job, NULL));
+        assert_launched(ff_cuda_augment_launch(&job, huge_stream));
         huge_check(&huges.arrays[4], shown);
         huge_check(&huges.arrays[3], moved);
         huge_check(&huges.arrays[2], label);
@@ -215,7 +215,7 @@ static void test_rows(void **state) {
             now.params[row].height = now.params[row].width = OUT;
         }
         huges.arrays[3].use = HUGE_BOTH, huges.arrays[3].value = huge_one; /* not looked at */
-        assert_launched(ff_cuda_augment_launch(&job, NULL));
+        assert_launched(ff_cuda_augment_launch(&job, huge_stream));
         huge_check(&huges.arrays[4], shown);
         huge_release(state);
     }
@@ -242,7 +242,7 @@ static void test_changes(void **state) {
             job.mean = mean, job.std = std, job.shown = table;
             job.jittered = !changed, job.changed = (uint32_t)changed;
             if (changed) job.images = huge_out("images", FF_U8, bytes)->memory;
-            assert_launched(ff_cuda_augment_launch(&job, NULL));
+            assert_launched(ff_cuda_augment_launch(&job, huge_stream));
             huge_check(values, more);
             huge_release(state);
         }
@@ -271,7 +271,7 @@ static void test_give(void **state) {
                               .columns = 2,
                               .column = {{from, (uint32_t *)to->memory, WORDS, 0, 0},
                                          {NULL, (uint32_t *)numbers, 2, 0, 0}}};
-    assert_launched(ff_cuda_give_launch(&job, NULL));
+    assert_launched(ff_cuda_give_launch(&job, huge_stream));
     huge_check(to, given);
     assert_int_equal(numbers[GIVEN - 1], SAMPLES - 1);
     huge_release(state);
@@ -285,7 +285,7 @@ static void test_give(void **state) {
             huge *planes = huge_out("planes", dtype, pixels * channels);
             const ff_cuda_planes planar = {
                 samples, planes->memory, (uint64_t)OUT * OUT, rows, channels, channels + 1, bytes};
-            assert_launched(ff_cuda_planes_launch(&planar, NULL));
+            assert_launched(ff_cuda_planes_launch(&planar, huge_stream));
             huge_check(planes, plane_of);
             huge_release(state);
         }
@@ -311,7 +311,7 @@ static void test_params(void **state) {
                                .given = 1,
                                .number = number,
                                .batch = batch};
-    assert_launched(ff_cuda_next_launch(&next, NULL));
+    assert_launched(ff_cuda_next_launch(&next, huge_stream));
     assert_int_equal(batch->number, number + 1);
     assert_int_equal(batch->slot, number % 3);
     const ff_sequence_batch want = ff_sequence_at(&next.sequence, number);
@@ -325,7 +325,7 @@ static void test_params(void **state) {
                           .rows = ROWS,
                           .params = huge_zeros(ROWS * sizeof *job.params),
                           .weight = huge_zeros(ROWS * sizeof *job.weight)};
-    assert_launched(ff_cuda_params_launch(&job, NULL));
+    assert_launched(ff_cuda_params_launch(&job, huge_stream));
     const uint64_t sample =
         ff_sampling_at(&job.sampling, &batch->order, want.epoch, want.position + ROWS - 1);
     assert_int_equal(job.params[ROWS - 1].sample, sample);

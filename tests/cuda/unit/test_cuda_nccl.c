@@ -16,8 +16,10 @@
 enum { RANKS = 1 };
 static const ff_cuda_table *card;
 static ff_status device_open(ff_device **device, int rank, ff_error *error) {
+    int count;
     (void)rank;
-    return card->device_create(device, 0, error);
+    FF_TRY(card->device_count(&count, error));
+    return card->device_create(device, count - 1, error);
 }
 #define nccl_create card->train->comm_create
 #else
@@ -99,6 +101,7 @@ static void open_rank(rank *r) {
     assert_ok(r->table->stream_create(r->device, &r->stream, error));
     assert_ok(r->table->allocate(r->device, (void **)&r->memory, BYTES, "a test", error));
     assert_ok(r->table->allocate_pinned(r->device, (void **)&r->pinned, BYTES, "a test", error));
+    r->table->restore(r->device, 0); /* of several GPUs another one is current */
 }
 
 static void close_rank(rank *r) {

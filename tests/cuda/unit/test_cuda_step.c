@@ -185,9 +185,11 @@ static void perform(run *r) {
     for (int i = 0; i < r->steps; i++) {
         if (!r->still || i == 0) fill_input(&in, i, r->poison && i == 5);
         ff_plan *plan = r->tail && i % 4 == 3 ? tail : ff_model_training_plan(model);
+        if (r->cuda) leave_machine(&m);
         if (r->adds) {
             assert_ok(ff_step_add(step, plan, &batch, error));
             fill_input(&in, i + 1000, false);
+            if (r->cuda) leave_machine(&m);
         }
         assert_ok(ff_step_run(step, plan, &batch, error));
         collect(r, step, !r->still && i % 7 == 6);
@@ -277,7 +279,12 @@ static void steps_match_the_cpus(void **state) {
  * Through 52 norms in a row, the last over 6 values a channel, rounding turns some of ReLU6's
  * gradients on or off. In 16 bits the last features are a fifth off (a net in torch that rounds as
  * often, too), so only the loss is compared. In f32 the losses of oneDNN and of the plain loops are
- * 5e-6 apart here, those of cuDNN and the plain loops 4e-6 (H100). */
+ * 5e-6 apart here, those of cuDNN and the plain loops 4e-6 (H100). In f16 the loss depends on the
+ * order of the f32 sums: of ten draws of weights and images it is up to 0.025 from f32's (root mean
+ * square 0.010) with a convolution's statistics, up to 0.027 (0.010) with those of a kernel, as a
+ * deterministic net has them; of one draw, 0.006 apart by the number of multiprocessors that share
+ * the sums (at most 0.016). In this draw the simulated GPU is 0.0005 off, deterministic 0.003 to
+ * 0.010. test_cuda_layers compares each operation by itself. */
 static void mobilenet_matches_the_cpus(void **state) {
     (void)state;
     if (NETS == 1) return;
@@ -285,7 +292,7 @@ static void mobilenet_matches_the_cpus(void **state) {
         ff_precision precision;
         double loss_scale, loss, update; /* how far from the CPU's, as shares */
     } all[] = {{FF_PRECISION_F32, 0, ON_CARD ? 2e-5 : 1e-6, 0.03},
-               {FF_PRECISION_F16, 16, 0.002, INFINITY},
+               {FF_PRECISION_F16, 16, ON_CARD ? 0.02 : 0.002, INFINITY},
                {FF_PRECISION_BF16, 0, 0.03, INFINITY}};
     run cpu = {.model = "mobilenet_v2", .steps = 1, .rate = 0.004}, before = cpu;
     before.rate = 0;

@@ -31,6 +31,9 @@ FF_NCCL_FUNCTIONS(DECLARE)
 #undef DECLARE
 __attribute__((visibility("default"))) int ncclGroupStart(void);
 __attribute__((visibility("default"))) int ncclGroupEnd(void);
+/* Of the strict stand-in for CUDA's runtime, in programs over it; in others NULL. Makes a device
+ * current, -1 none, and returns the one before. */
+__attribute__((weak)) int strict_exchange_device(int device);
 
 enum { RANKS = 16, PIECE = 1 << 16, VERSION = 22809 };
 enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
@@ -74,6 +77,7 @@ struct ff_nccl_job {
     ff_ncclComm_t next;
     job *job;
     int rank, size;
+    int device; /* current when the communicator was made, as NCCL has it */
     bool blocks, helped;
     pthread_t helper; /* makes the call in progress */
     void (*help)(ff_ncclComm_t comm);
@@ -238,7 +242,10 @@ static int enqueue(work *w) {
     ff_ncclComm_t comm = w->comm;
     maybe_delay(comm);
     comm->held++;
-    if (ff_device_sim_enqueue(w->stream, run, w, release) == 0) return FF_ncclSuccess;
+    const int before = strict_exchange_device ? strict_exchange_device(comm->device) : 0;
+    const int code = ff_device_sim_enqueue(w->stream, run, w, release);
+    if (strict_exchange_device) (void)strict_exchange_device(before);
+    if (code == 0) return FF_ncclSuccess;
     release(w);
     return SYSTEM_ERROR;
 }
@@ -462,6 +469,7 @@ int ncclCommInitRankConfig(ff_ncclComm_t *out, int size, ff_ncclUniqueId id, int
     }
     const char *delay = getenv("FF_NCCL_SIM_DELAY_NS"), *fails = getenv("FF_NCCL_SIM_FAIL");
     const char *at = fails ? strchr(fails, ':') : NULL;
+    if (strict_exchange_device) comm->device = strict_exchange_device(-1);
     comm->rank = rank;
     comm->size = size;
     comm->blocks = !config || config->blocking != 0;
