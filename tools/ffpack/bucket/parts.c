@@ -32,7 +32,28 @@ static ff_status send_file(ff_storage *storage, const char *name, const char *pa
     return ff_storage_write(storage, name, path, 1, &object, error);
 }
 
-/* The shards that were sent from this folder are still as they were. */
+/* A shard that was sent from this folder is still as it was. */
+static ff_status check_shard(const ff_target *target, const char *folder, const char *split,
+                             const char *base, ff_error *error) {
+    char *path = NULL, *name = NULL;
+    ff_object wanted;
+    bool sent;
+    ff_status status;
+    FF_TRY_DONE(ff_path_join(&path, folder, base, error));
+    FF_TRY_DONE(ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", base));
+    FF_TRY_DONE(ff_sent_read(path, &wanted, &sent, error));
+    const ff_object *there = ff_target_find(target, name);
+    if (!sent || !there || there->bytes != wanted.bytes || strcmp(there->version, wanted.version))
+        status = ff_fail(error, FF_IO,
+                         "%s/%s: was replaced or removed while the part was sent; the same command "
+                         "continues",
+                         ff_storage_url(target->storage), name);
+done:
+    free(path);
+    free(name);
+    return status;
+}
+
 static ff_status check_shards(const ff_target *target, const char *folder, const char *split,
                               ff_error *error) {
     ff_names names;
@@ -40,69 +61,58 @@ static ff_status check_shards(const ff_target *target, const char *folder, const
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         uint32_t number;
-        char *path = NULL, *name = NULL;
-        ff_object wanted;
-        bool sent;
-        if (!ff_shard_name_parse(ff_names_at(&names, i), &number)) continue;
-        FF_TRY_DONE(ff_path_join(&path, folder, ff_names_at(&names, i), error));
-        status =
-            ff_format(&name, error, "%s%s%s", split, *split ? "/" : "", ff_names_at(&names, i));
-        if (status == FF_OK) status = ff_sent_read(path, &wanted, &sent, error);
-        const ff_object *there = status == FF_OK ? ff_target_find(target, name) : NULL;
-        if (status == FF_OK && (!sent || !there || there->bytes != wanted.bytes ||
-                                strcmp(there->version, wanted.version)))
-            status = ff_fail(error, FF_IO,
-                             "%s/%s: was replaced or removed while the part was sent; the same "
-                             "command continues",
-                             ff_storage_url(target->storage), name);
-        free(path);
-        free(name);
+        const char *base = ff_names_at(&names, i);
+        if (ff_shard_name_parse(base, &number))
+            status = check_shard(target, folder, split, base, error);
     }
-done:
     ff_names_free(&names);
+    return status;
+}
+
+/* Sends DIRECTORY followed by `local` as FOLDER followed by part-I-of-N and `suffix`. */
+static ff_status send_record(const ff_target *target, const char *directory, const char *local,
+                             const char *folder, const ff_part *part, const char *suffix,
+                             ff_error *error) {
+    char *path = NULL, *name = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_format(&path, error, "%s%s", directory, local));
+    FF_TRY_DONE(
+        ff_format(&name, error, "%spart-%u-of-%u%s", folder, part->number, part->count, suffix));
+    status = send_file(target->storage, name, path, error);
+done:
+    free(path);
+    free(name);
     return status;
 }
 
 static ff_status send_split(const ff_target *target, const char *partial, const char *split,
                             const ff_part *part, ff_error *error) {
-    char *folder = NULL;
     const char *slash = *split ? "/" : "";
+    char *folder, *local = NULL;
     ff_status status;
-    FF_TRY(ff_format(&folder, error, "%s%s%s", partial, slash, split));
-    FF_TRY_DONE(check_shards(target, folder, split, error));
-    for (size_t i = 0; i < sizeof files / sizeof *files && status == FF_OK; i++) {
-        char *path = NULL, *name = NULL;
-        status = ff_path_join(&path, folder, files[i].local, error);
-        if (status == FF_OK)
-            status = ff_format(&name, error, "%s%spart-%u-of-%u%s", split, slash, part->number,
-                               part->count, files[i].suffix);
-        if (status == FF_OK) status = send_file(target->storage, name, path, error);
-        free(path);
-        free(name);
-    }
+    FF_TRY(ff_format(&folder, error, "%s%s", split, slash));
+    FF_TRY_DONE(ff_format(&local, error, "%s/%s", partial, folder));
+    FF_TRY_DONE(check_shards(target, local, split, error));
+    for (size_t i = 0; i < sizeof files / sizeof *files && status == FF_OK; i++)
+        status = send_record(target, local, files[i].local, folder, part, files[i].suffix, error);
 done:
     free(folder);
+    free(local);
     return status;
 }
 
 ff_status ff_parts_send(ff_target *target, const char *partial, const ff_part *part,
                         const char *skipped, ff_error *error) {
-    const size_t stem = strlen(skipped) - strlen(lists[0]);
+    char *stem;
     FF_TRY(ff_target_look(target, error));
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        char *path = NULL, *name = NULL;
-        ff_status status = ff_format(&path, error, "%.*s%s", (int)stem, skipped, lists[i]);
-        if (status == FF_OK)
-            status =
-                ff_format(&name, error, "part-%u-of-%u%s", part->number, part->count, lists[i]);
-        if (status == FF_OK) status = send_file(target->storage, name, path, error);
-        free(path);
-        free(name);
-        FF_TRY(status);
-    }
-    for (size_t i = 0; i < target->splits; i++)
-        FF_TRY(send_split(target, partial, target->split[i], part, error));
-    return FF_OK;
+    FF_TRY(ff_copy_bytes(&stem, skipped, strlen(skipped) - strlen(lists[0]), error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && status == FF_OK; i++)
+        status = send_record(target, stem, lists[i], "", part, lists[i], error);
+    free(stem);
+    for (size_t i = 0; i < target->splits && status == FF_OK; i++)
+        status = send_split(target, partial, target->split[i], part, error);
+    return status;
 }
 
 /* ---- merging -------------------------------------------------------------------------------- */

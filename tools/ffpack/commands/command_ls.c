@@ -116,12 +116,14 @@ int ff_command_ls(int argc, char **argv) {
                                 .epilogue = epilogue};
     ff_error error = {0};
     ff_positionals operands;
-    ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
-    if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
-    if (status == FF_OK && operands.count != 1)
-        status = ff_fail(&error, FF_USAGE, "ls: wanted ffpack ls URL, see --help");
-    if (status == FF_OK) status = ff_storage_use(&storage, operands.operand, 1, &error);
-    if (status == FF_OK) status = run(operands.operand[0], &storage, json, &error);
+    ff_status status;
+    FF_TRY_DONE(ff_command_parse(&command, argc, argv, &operands, &error));
+    if (operands.done) return ff_positionals_free(&operands);
+    if (operands.count != 1)
+        FF_TRY_DONE(ff_fail(&error, FF_USAGE, "ls: wanted ffpack ls URL, see --help"));
+    FF_TRY_DONE(ff_storage_use(&storage, operands.operand, 1, &error));
+    status = run(operands.operand[0], &storage, json, &error);
+done:
     ff_positionals_free(&operands);
     return status == FF_OK ? 0 : ff_command_fail(&error, NULL, 0, NULL);
 }

@@ -60,7 +60,7 @@ int ff_command_push(int argc, char **argv) {
                                 .epilogue = push_epilogue};
     ff_error error = {0};
     ff_positionals operands;
-    ff_push_report report;
+    ff_push_report report = {0};
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
     if (status == FF_OK && operands.count != 2)
@@ -118,7 +118,7 @@ int ff_command_pull(int argc, char **argv) {
                                 .epilogue = pull_epilogue};
     ff_error error = {0};
     ff_positionals operands;
-    ff_pull_report report;
+    ff_pull_report report = {0};
     char *kept = NULL;
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);

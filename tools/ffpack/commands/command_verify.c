@@ -51,17 +51,16 @@ int ff_command_verify(int argc, char **argv) {
                                 .epilogue = epilogue};
     ff_error error = {0};
     ff_positionals operands;
-    ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
-    if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
-    if (status == FF_OK && operands.count != 1)
-        status = ff_fail(&error, FF_USAGE, "verify: wanted ffpack verify SET, see --help");
-    if (status == FF_OK) {
-        ff_progress_show_as((ff_progress_form)progress);
-        ff_interrupt_install(0);
-        status = ff_storage_use(&storage, operands.operand, 1, &error);
-        if (status == FF_OK)
-            status = run(operands.operand[0], jobs ? (int)jobs : ff_cpu_count(), &error);
-    }
+    ff_status status;
+    FF_TRY_DONE(ff_command_parse(&command, argc, argv, &operands, &error));
+    if (operands.done) return ff_positionals_free(&operands);
+    if (operands.count != 1)
+        FF_TRY_DONE(ff_fail(&error, FF_USAGE, "verify: wanted ffpack verify SET, see --help"));
+    FF_TRY_DONE(ff_storage_use(&storage, operands.operand, 1, &error));
+    ff_progress_show_as((ff_progress_form)progress);
+    ff_interrupt_install(0);
+    status = run(operands.operand[0], jobs ? (int)jobs : ff_cpu_count(), &error);
+done:
     ff_positionals_free(&operands);
     const ff_status flushed = ff_command_flush(status == FF_OK ? &error : NULL);
     if (status == FF_OK) status = flushed;
