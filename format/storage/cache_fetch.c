@@ -68,10 +68,14 @@ static void free_space(ff_cache *cache, uint32_t object, uint32_t first, uint32_
 static ff_status fetch_pieces(ff_cache *cache, uint32_t object, uint32_t first, uint32_t count,
                               ff_error *error) {
     const uint32_t number = cache->file[object].first_piece + first;
-    const uint64_t begin = first * FF_PIECE_BYTES, whole = cache->file[object].bytes - begin,
-                   all = count * FF_PIECE_BYTES;
+    const ff_pieces_row *row = &cache->row[object];
+    const uint64_t all = count * FF_PIECE_BYTES;
+    /* The kept ends are there, and verified. */
+    uint64_t begin = first * FF_PIECE_BYTES, end = begin + all;
+    if (begin < atomic_load(&row->head)) begin = atomic_load(&row->head);
+    if (end > row->bytes - atomic_load(&row->tail)) end = row->bytes - atomic_load(&row->tail);
     FF_TRY(ff_room_take(cache, all, error));
-    const ff_status status = fetch(cache, object, begin, whole < all ? whole : all, error);
+    const ff_status status = end > begin ? fetch(cache, object, begin, end - begin, error) : FF_OK;
     if (status != FF_OK) {
         free_space(cache, object, first, count);
         ff_room_give(cache, all);
@@ -221,14 +225,6 @@ bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t b
     return still;
 }
 
-void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
-    uint32_t first, end;
-    pieces_of(offset, bytes, &first, &end);
-    pthread_mutex_lock(&cache->removing);
-    for (uint32_t p = first; p < end; p++) (void)ff_piece_remove(cache, object, p);
-    pthread_mutex_unlock(&cache->removing);
-}
-
 static void take_file(ff_cache *cache, struct ff_cache_file *file) {
     pthread_mutex_lock(&cache->mutex);
     while (file->busy) pthread_cond_wait(&cache->done, &cache->mutex);
@@ -309,6 +305,17 @@ ff_status ff_cache_keep_again(ff_cache *cache, uint32_t object, ff_error *error)
     unlock_ends(cache, object);
     give_file(cache, file);
     return status;
+}
+
+void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
+    uint32_t first, end;
+    pieces_of(offset, bytes, &first, &end);
+    pthread_mutex_lock(&cache->removing);
+    for (uint32_t p = first; p < end; p++) (void)ff_piece_remove(cache, object, p);
+    pthread_mutex_unlock(&cache->removing);
+    const ff_pieces_row *row = &cache->row[object];
+    if (offset < atomic_load(&row->head) || offset + bytes > row->bytes - atomic_load(&row->tail))
+        (void)!ff_cache_keep_again(cache, object, NULL);
 }
 
 ff_status ff_cache_pin(ff_cache *cache, uint32_t object, ff_error *error) {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a call waits for pieces that others fetch, map or remove. */
+/* How long a call waits for pieces that others fetch, map or remove, since the last was fetched. */
 #define WAIT_NS (UINT64_C(30) * 1000 * 1000 * 1000)
 /* How often other sets are looked at. */
 #define LOOK_NS (UINT64_C(1000) * 1000 * 1000)
@@ -315,8 +315,13 @@ static bool take(ff_cache *cache, uint64_t bytes) {
 }
 
 ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error) {
-    const uint64_t end = ff_now_ns() + WAIT_NS;
+    uint64_t end = ff_now_ns() + WAIT_NS;
+    uint32_t fetches = atomic_load(&cache->header->fetches);
     while (!take(cache, bytes)) {
+        if (fetches != atomic_load(&cache->header->fetches)) {
+            fetches = atomic_load(&cache->header->fetches);
+            end = ff_now_ns() + WAIT_NS;
+        }
         FF_TRY(ff_storage_check(cache->storage, error));
         pthread_mutex_lock(&cache->removing);
         const bool removed =
