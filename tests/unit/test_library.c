@@ -50,7 +50,7 @@ static void options_by_name(void **state) {
         {"batch_size", "64k", "batch_size: '64k' is not a whole number"},
         {"workers", "many", "workers: 'many' is not a whole number or auto"},
         {"order", "randon",
-         "order: 'randon' is not one of random|block|sequential; did you mean random?"},
+         "order: 'randon' is not one of random|block|sequential|node-block; did you mean random?"},
         {"augment", "crop=4,flop", "augmentation 'flop' is not known (did you mean flip?)"},
         {"augment", "rrc=8,crop", "exclude each other"},
         {"size", "32", "size: '32' is not HEIGHTxWIDTH"},
