@@ -1,7 +1,7 @@
 /* WebDataset's samples from any bytes: the first line is a brace pattern, then names of members,
  * one a line, up to an empty line; what follows is a .cls and a .json. */
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/braces.h"
+#include "tools/ffpack/source/shards/braces.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 
 #define CHECK(condition)                                                                           \

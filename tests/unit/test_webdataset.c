@@ -1,8 +1,8 @@
 /* The parts of the source webdataset: brace patterns against bash itself, members' keys, and class
  * names. */
 #include "tests/unit/check.h"
-#include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/class_set.h"
+#include "tools/ffpack/source/shards/braces.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 
 #include <stdio.h>

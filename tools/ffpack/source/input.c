@@ -6,7 +6,7 @@
 #include "format/base/file.h"
 #include "format/base/read.h"
 #include "format/cli/interrupt.h"
-#include "tools/ffpack/source/elsewhere.h"
+#include "tools/ffpack/source/remote/elsewhere.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Reading the bytes of items. */
 #include "format/base/read.h"
-#include "tools/ffpack/source/ahead.h"
+#include "tools/ffpack/source/remote/ahead.h"
 
 #include <assert.h>
 #include <inttypes.h>

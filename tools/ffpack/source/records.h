@@ -6,7 +6,7 @@
 #define FF_FFPACK_SOURCE_RECORDS_H
 
 #include "tools/ffpack/source/label_values.h"
-#include "tools/ffpack/source/shards.h"
+#include "tools/ffpack/source/shards/shards.h"
 
 #define FF_RECORD_COLUMNS_LIMIT 1024u
 #define FF_RECORD_LABEL_BYTES   1024u /* of a name */

@@ -5,11 +5,11 @@
 #include "format/disk/layout.h"
 #include "format/disk/set.h"
 #include "tools/ffpack/source/archive/archive.h"
-#include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/divide.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/list/header.h"
-#include "tools/ffpack/source/shards.h"
+#include "tools/ffpack/source/shards/braces.h"
+#include "tools/ffpack/source/shards/shards.h"
 #include "tools/ffpack/source/stream.h"
 #include "tools/ffpack/source/unrecognized.h"
 

@@ -21,10 +21,10 @@
 #include "format/select/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
-#include "tools/ffpack/source/elsewhere.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
+#include "tools/ffpack/source/remote/elsewhere.h"
 
 #define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* an image file's */
 

@@ -3,10 +3,10 @@
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/ahead.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/parquet/reader.h"
+#include "tools/ffpack/source/remote/ahead.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "format/disk/metadata.h"
 #include "tools/ffpack/source/archive/name.h"
 #include "tools/ffpack/source/archive/range.h"
-#include "tools/ffpack/source/elsewhere.h"
+#include "tools/ffpack/source/remote/elsewhere.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -14,7 +14,7 @@
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/label_values.h"
-#include "tools/ffpack/source/shards.h"
+#include "tools/ffpack/source/shards/shards.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 

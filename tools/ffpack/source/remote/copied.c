@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/copied.h"
+#include "tools/ffpack/source/remote/copied.h"
 
 #include "format/base/file.h"
 #include "format/base/path.h"

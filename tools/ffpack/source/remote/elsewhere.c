@@ -1,9 +1,9 @@
-#include "tools/ffpack/source/elsewhere.h"
+#include "tools/ffpack/source/remote/elsewhere.h"
 
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/cli/interrupt.h"
-#include "tools/ffpack/source/copied.h"
+#include "tools/ffpack/source/remote/copied.h"
 
 #include <fcntl.h>
 #include <pthread.h>

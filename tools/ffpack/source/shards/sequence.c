@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/sequence.h"
+#include "tools/ffpack/source/shards/sequence.h"
 
 #include "format/base/memory.h"
 #include "format/base/path.h"

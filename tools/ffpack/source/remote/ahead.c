@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/ahead.h"
+#include "tools/ffpack/source/remote/ahead.h"
 
 #include "format/base/thread.h"
 

@@ -1,8 +1,8 @@
-#include "tools/ffpack/source/shards.h"
+#include "tools/ffpack/source/shards/shards.h"
 
 #include "format/base/path.h"
-#include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/sequence.h"
+#include "tools/ffpack/source/shards/braces.h"
+#include "tools/ffpack/source/shards/sequence.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_SOURCE_SEQUENCE_H
 #define FF_FFPACK_SOURCE_SEQUENCE_H
 
-#include "tools/ffpack/source/shards.h"
+#include "tools/ffpack/source/shards/shards.h"
 
 /* Notes each sequence of numbered shards with its first number, its last and their count, and the
  * number missing between them. FF_BAD_DATA if names hold the count (`-of-M`) and some shards are

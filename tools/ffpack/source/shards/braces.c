@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/braces.h"
+#include "tools/ffpack/source/shards/braces.h"
 
 #include <inttypes.h>
 #include <stdio.h>
