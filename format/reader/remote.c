@@ -126,10 +126,12 @@ static ff_status check_index(const ff_index_header *header, const uint8_t *bytes
 static ff_status fetch_index(const ff_remote *remote, const ff_index_header *header,
                              const ff_look *look, const char *url, ff_error *error) {
     uint8_t *bytes;
+    ff_status status;
     FF_TRY(read_rest(remote, FF_INDEX_NAME, look, &bytes, error));
-    ff_status status = check_index(header, bytes, url, error);
-    if (status == FF_OK) status = fetch_history(remote, error);
-    if (status == FF_OK) status = save(remote, FF_INDEX_NAME, bytes, look->object.bytes, error);
+    FF_TRY_DONE(check_index(header, bytes, url, error));
+    FF_TRY_DONE(fetch_history(remote, error));
+    status = save(remote, FF_INDEX_NAME, bytes, look->object.bytes, error);
+done:
     free(bytes);
     return status;
 }

@@ -297,11 +297,14 @@ ff_status ff_cache_keep(ff_cache *cache, uint32_t object, uint64_t head, uint64_
 ff_status ff_cache_keep_again(ff_cache *cache, uint32_t object, ff_error *error) {
     struct ff_cache_file *file = &cache->file[object];
     const ff_pieces_row *row = &cache->row[object];
+    uint64_t tail;
+    ff_status status;
     take_file(cache, file);
-    ff_status status = lock_ends(cache, object, error);
-    if (status == FF_OK) status = fetch(cache, object, 0, atomic_load(&row->head), error);
-    const uint64_t tail = atomic_load(&row->tail);
-    if (status == FF_OK) status = fetch(cache, object, row->bytes - tail, tail, error);
+    FF_TRY_DONE(lock_ends(cache, object, error));
+    FF_TRY_DONE(fetch(cache, object, 0, atomic_load(&row->head), error));
+    tail = atomic_load(&row->tail);
+    status = fetch(cache, object, row->bytes - tail, tail, error);
+done:
     unlock_ends(cache, object);
     give_file(cache, file);
     return status;

@@ -19,7 +19,8 @@ wheel-libraries:
 wheel-file: wheel-libraries $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)
 	@LIBARCHIVE=$$(LIBARCHIVE="$(LIBARCHIVE)" $(WHEEL_CROSS) tools/build/libarchive.sh $(WHEEL_LIBARCHIVE) 2>/dev/null) \
-	    LIBCURL=$(if $(wildcard $(WHEEL_LIBCURL)/libcurl-ffpack.so.4),$(abspath $(WHEEL_LIBCURL))) $(WHEEL_CROSS) CC="$(CC)" CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" \
+	    LIBCURL=$$(CC="$(CC)" $(WHEEL_CROSS) tools/build/libcurl.sh $(WHEEL_LIBCURL) 2>/dev/null || true) \
+	    $(WHEEL_CROSS) CC="$(CC)" CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" \
 	    tools/build/wheel.sh $(BUILD) $(WHEEL_FOLDER) $(VERSION)
 
 .PHONY: test-python

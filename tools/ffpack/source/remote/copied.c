@@ -34,7 +34,7 @@ typedef struct copying {
     int fd;
     pthread_mutex_t mutex; /* of the following */
     uint64_t done;         /* bytes */
-    ff_error *failure;     /* the first; status FF_OK = none */
+    ff_error failure;      /* the first; status FF_OK = none */
     ff_progress progress;
 } copying;
 
@@ -58,7 +58,7 @@ static void copy_number(void *context, size_t number) {
     const uint64_t offset = (uint64_t)number * PIECE_BYTES, left = state->object.bytes - offset,
                    bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
     pthread_mutex_lock(&state->mutex);
-    ff_status status = state->failure->status;
+    ff_status status = state->failure.status;
     pthread_mutex_unlock(&state->mutex);
     if (status != FF_OK) return;
     status = copy_piece(state, offset, bytes, &failure);
@@ -66,9 +66,9 @@ static void copy_number(void *context, size_t number) {
     if (status == FF_OK) {
         state->done += bytes;
         ff_progress_update(&state->progress, state->done, NULL);
-    } else if (state->failure->status == FF_OK) {
-        *state->failure = failure;
-        state->failure->status = status;
+    } else if (state->failure.status == FF_OK) {
+        state->failure = failure;
+        state->failure.status = status;
         ff_storage_stop(state->storage);
     }
     pthread_mutex_unlock(&state->mutex);
@@ -89,15 +89,13 @@ static ff_status take_space(const copying *state, ff_error *error) {
 }
 
 static ff_status copy_all(copying *state, const char *title, ff_error *error) {
-    ff_error failure = {0};
-    state->failure = &failure;
     const size_t pieces = (size_t)((state->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES);
     ff_progress_begin(&state->progress, title, FF_PROGRESS_BYTES, state->object.bytes, false);
     const ff_status status = ff_parallel_for(CONNECTIONS, pieces, copy_number, state, error);
     ff_progress_end(&state->progress);
-    if (failure.status == FF_OK) return status;
-    if (error) *error = failure;
-    return failure.status;
+    if (state->failure.status == FF_OK) return status;
+    if (error) *error = state->failure;
+    return state->failure.status;
 }
 
 ff_status ff_copy_object(const char *url, const char *path, const char *temporary, int *fd,
