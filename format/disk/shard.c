@@ -1,5 +1,6 @@
 #include "format/disk/shard.h"
 
+#include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/disk/checksum.h"
 #include "format/disk/generation.h"
@@ -100,11 +101,12 @@ static ff_status open_shard(ff_shard *shard, const char *directory, uint32_t num
     *shard = (ff_shard){0};
     char name[32];
     ff_shard_name(name, number);
-    FF_TRY(ff_format(&shard->path, error, "%s/%s", directory, name));
+    FF_TRY(ff_format(&shard->file, error, "%s/%s", directory, name));
+    shard->path = shard->file;
     int descriptor;
     ff_status status;
     struct stat info;
-    FF_TRY_DONE(ff_open_file(shard->path, &descriptor, &shard->bytes, error));
+    FF_TRY_DONE(ff_open_file(shard->file, &descriptor, &shard->bytes, error));
     if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
     shard->device = info.st_dev;
     shard->inode = info.st_ino;
@@ -129,14 +131,15 @@ ff_status ff_shard_map(ff_shard *shard, ff_error *error) {
     int descriptor;
     uint64_t bytes, mark;
     ff_status status;
-    FF_TRY(ff_open_file(shard->path, &descriptor, &bytes, error));
+    FF_TRY(ff_open_file(shard->file, &descriptor, &bytes, error));
     if (bytes < shard->bytes) goto replaced;
     FF_TRY_DONE(map_file(shard, descriptor, error));
     if (ff_mapped_copy(&mark, &shard->mapped, shard->footer_offset, sizeof mark, NULL) == FF_OK)
         goto done;
     unmap(shard);
-replaced:
-    status = ff_fail(error, FF_IO, "%s: was replaced while it was read", shard->path);
+replaced: /* in a cache it can be fetched again */
+    status = ff_fail(error, shard->cache ? FF_BAD_DATA : FF_IO,
+                     "%s: was replaced while it was read", shard->path);
 done:
     ff_close_file(&descriptor);
     return status;
@@ -148,9 +151,14 @@ bool ff_shard_is_unchanged(const ff_shard *shard, const struct stat *now) {
            now->st_mtim.tv_nsec == shard->written.tv_nsec && (uint64_t)now->st_size == shard->bytes;
 }
 
+ff_status ff_shard_call(ff_shard *shard, const char *url, ff_error *error) {
+    return ff_format(&shard->path, error, "%s/%s", url, ff_path_base(shard->file));
+}
+
 void ff_shard_close(ff_shard *shard) {
     unmap(shard);
-    free(shard->path);
+    if (shard->path != shard->file) free(shard->path);
+    free(shard->file);
     *shard = (ff_shard){0};
 }
 

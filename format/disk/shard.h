@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 
 typedef struct ff_shard {
-    char *path;
+    char *file; /* its path */
+    char *path; /* its name in messages: the same, or its URL (ff_shard_call) */
     uint64_t bytes;
     ff_mapped mapped; /* its marks are the footer's checksum */
     /* Where the pieces of the file are fetched, if the set lies behind a URL; NULL = the file is
@@ -34,8 +35,11 @@ FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint
 /* The same without the mapping, for files that are read: mapped.map = NULL. */
 FF_MUST_USE ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
-/* Maps a shard that was opened without a mapping. FF_IO if another file has replaced it. */
+/* Maps a shard that was opened without a mapping. FF_IO if another file has replaced it;
+ * FF_BAD_DATA if it lies in a cache, and its footer has changed. */
 FF_MUST_USE ff_status ff_shard_map(ff_shard *shard, ff_error *error);
+/* Messages about what is in the shard name it below `url` from now on. */
+FF_MUST_USE ff_status ff_shard_call(ff_shard *shard, const char *url, ff_error *error);
 /* Unmaps. A zeroed shard is accepted. */
 void ff_shard_close(ff_shard *shard);
 

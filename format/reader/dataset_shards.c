@@ -74,6 +74,11 @@ static ff_status open_shard(const ff_dataset *dataset, uint32_t number, bool map
     const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
     ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
                                           : ff_shard_look(shard, dataset->path, number, error);
+    if (dataset->remote) {
+        const char *url = ff_remote_url(dataset->remote);
+        if (status == FF_OK) status = ff_shard_call(shard, url, error);
+        if (status == FF_BAD_DATA) ff_fail_within(error, status, "%s", url);
+    }
     if (status == FF_OK &&
         (shard->footer.checksum != row->footer_checksum || shard->bytes != row->file_bytes ||
          shard->footer.sample_count != row->sample_count || shard->header.compressed != compressed))

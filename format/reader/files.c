@@ -102,14 +102,14 @@ static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *sh
     /* What was just fetched is in the page cache. */
     file->direct = !files->buffered && !shard->cache;
     file->accepted.tv_nsec = -1;
-    file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
+    file->descriptor = open(shard->file, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
     if (file->descriptor < 0 && file->direct && errno == EINVAL) {
         files->buffered = true;
         file->direct = false;
-        file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
+        file->descriptor = open(shard->file, O_RDONLY | O_CLOEXEC);
     }
     *full = file->descriptor < 0 && errno == EMFILE;
-    return file->descriptor < 0 ? ff_fail_errno(error, "%s: cannot open", shard->path) : FF_OK;
+    return file->descriptor < 0 ? ff_fail_errno(error, "%s: cannot open", shard->file) : FF_OK;
 }
 
 static ff_status take_file(ff_files *files, const ff_shard *shard, uint32_t number, open_file **out,
@@ -196,7 +196,7 @@ static bool has_footer(const open_file *file, const ff_shard *shard) {
 static ff_status check_file(ff_files *files, const open_file *file, const ff_shard *shard,
                             struct timespec *accepted, ff_error *error) {
     struct stat now;
-    if (fstat(file->descriptor, &now)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    if (fstat(file->descriptor, &now)) return ff_fail_errno(error, "%s: cannot stat", shard->file);
     if (ff_shard_is_unchanged(shard, &now)) return FF_OK;
     if (now.st_mtim.tv_sec == accepted->tv_sec && now.st_mtim.tv_nsec == accepted->tv_nsec)
         return FF_OK;

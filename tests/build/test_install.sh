@@ -143,7 +143,7 @@ cases() {
     offers "fftrain --val=no" "none"
     offers "fftrain --class-weights b" "balanced"
     offers "fftrain --class-weights n" "names with blanks.txt"
-    offers "ffinspect --gr" "--grid"
+    offers "ffinspect --gri" "--grid"
     offers "ffinspect n" "names with blanks.txt"
     offers "fftrain --order bl" "block"
     offers "fftrain --device cu" "cuda"

@@ -371,7 +371,7 @@ tap.ok("loss bce=0.2, label smoothing" in done.stdout, "the plan prints the loss
 
 KEYS = """event version model data val label classes samples val_samples shape device precision placement compute threads workers parameters
 epochs batch first_step steps order augment val_resize seed learning_rate schedule warmup_steps momentum nesterov weight_decay label_smoothing
-recipe views summed_loss whitening groups optimizer clip_norm ema accumulate block group reading disk best_by patience shares loss""".split()
+recipe views summed_loss whitening groups optimizer clip_norm ema accumulate block group reading disk best_by patience shares machines loss""".split()
 GIVEN = {"epochs": 2, "batch": 25, "order": "sequential", "seed": 5, "label_smoothing": 0.25, "views": 2, "clip_norm": 1.5, "ema": 0.5,
          "best_by": "loss", "patience": 3, "momentum": 0.5, "weight_decay": 0.125, "schedule": "constant", "val_resize": 12, "workers": 2}
 fftrain("--data", "set", "--model", "smallnet", "--threads", 1, "--augment", "none", "--accumulate", 5, "--lr", 0.0625, "--crop", 8, "--quiet",

@@ -50,7 +50,8 @@ def flat(server):
         os.waitpid(child, 0)
         early, late = seen[4:8], seen[-4:]
         grows = [max(one[i] for one in late) - max(one[i] for one in early) for i in range(3)] if len(seen) == 21 else None
-        tap.ok(grows and grows[0] < 4 and grows[1] <= 0 and grows[2] <= 0, "10,000 batches from %s (%s, %.0f MiB fetched): memory grows by %s MiB, threads by %s, descriptors by %s" %
+        # A leak of 1 KiB a batch, or of a descriptor in a hundred requests; connections to the server come and go.
+        tap.ok(grows and grows[0] < 8 and grows[1] <= 0 and grows[2] < 16, "10,000 batches from %s (%s, %.0f MiB fetched): memory grows by %s MiB, threads by %s, descriptors by %s" %
                (name, reading[:13], server.bytes / MIB, *("%.1f" % grow for grow in grows or [9, 9, 9])), seen)
     del os.environ["FFPACK_CACHE_SIZE"]
 

@@ -38,7 +38,7 @@ ff_status ff_sent_read(const char *path, ff_object *object, bool *sent, ff_error
 
 /* Only what lies between header and tables; a file system without holes keeps all. */
 static ff_status free_samples(const ff_shard *shard, ff_error *error) {
-    const int fd = open(shard->path, O_WRONLY | O_CLOEXEC);
+    const int fd = open(shard->file, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return ff_fail_errno(error, "%s: cannot open", shard->path);
     ff_status status = FF_OK;
     if (shard->footer.samples_end > FF_HEADER_BYTES &&
