@@ -45,7 +45,8 @@ static uint64_t read_split(ff_source *source, const ff_source_split *split) {
     uint64_t sum = 0;
     const uint64_t count = ff_listing_count(split->listing);
     CHECK(ff_listing_cursor_create(&cursor, split->listing, NULL) == FF_OK);
-    CHECK(ff_stream_create(&stream, source, split, 0, NULL) == FF_OK);
+    CHECK(ff_stream_create(&stream, source, split, &(ff_stream_range){.end = count}, NULL) ==
+          FF_OK);
     CHECK(ff_source_reader_create(&reader, source, stream, NULL) == FF_OK);
     for (uint64_t i = 0; i < count && i < 64; i++) {
         ff_item item;
