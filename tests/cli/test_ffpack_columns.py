@@ -194,7 +194,7 @@ packs("a quote that does not end, between tabs, is a part of the name", {'"first
 # ---- unknown kinds
 open("x.npz2", "wb").write(b"\1\2\3\4")
 refuses("the nearest kinds", 65, ["x.npz2: starts with bytes 01 02 03 04, which is not a source that ffpack knows; the nearest are arrays of NumPy", "; ffpack --help lists all"], "x.npz2")
-open("x.parquet", "wb").write(b"PAR1")
-shown = ffpack("x.parquet", "-o", "out").stderr.decode()
+open("x.feather", "wb").write(b"ARROW1")
+shown = ffpack("x.feather", "-o", "out").stderr.decode()
 tap.ok(shown.count(";") == 4 and len(shown) < 400, "are three, in a sentence that can be read", shown)
 tap.finish()
