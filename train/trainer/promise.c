@@ -19,6 +19,7 @@ void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loade
     ff_loader_options plain = *options; /* draws have no other order */
     plain.weights = NULL, plain.shares = NULL, plain.repeats = 0, plain.samples_per_epoch = 0;
     if (options->samples_per_epoch) promise->samples = options->samples_per_epoch;
+    if (ff_dataset_is_remote(dataset)) return;
     if (ff_rates_of_disk(dataset, &plain, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) promise->rate[kind].samples *= disks;

@@ -15,7 +15,8 @@ typedef struct ff_promise {
 
 /* Measures the disk for a loader with these options that does not read yet: about one second, a few
  * on a slow disk. disks: of the run's hosts, each of which has its own. If a file cannot be read,
- * there is no promise: the run reports the error. */
+ * there is no promise: the run reports the error. Nothing is measured of a set behind a URL: the
+ * cache would fetch in another order than the run. */
 void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
                         int disks);
 
