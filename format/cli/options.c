@@ -273,7 +273,7 @@ int ff_positionals_free(ff_positionals *positionals) {
     return 0;
 }
 
-enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
+enum { HELP_WIDTH = 80, HELP_COLUMN = 26, VALUE_COLUMN = 10 };
 
 /* Prints the words of `text` (`length` bytes), wrapped and indented to column `indent`. */
 static void print_words(FILE *out, const char *text, size_t length, int indent) {
@@ -306,11 +306,26 @@ static void print_paragraphs(FILE *out, const char *text) {
     }
 }
 
+/* Prints what stands for an option's value, from `column` on; a line that would be too long is
+ * broken after a |. Returns the column after it. */
+static int print_value(FILE *out, const char *text, int column) {
+    for (int word; *text; text += word) {
+        word = (int)strcspn(text, "|");
+        word += text[word] == '|';
+        if (column + word > HELP_WIDTH) column = fprintf(out, "\n%*s", VALUE_COLUMN, "") - 1;
+        column += fprintf(out, "%.*s", word, text);
+    }
+    return column;
+}
+
 static void print_option(FILE *out, const ff_option *option) {
     int column = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
                                 : fprintf(out, "      --%s", option->name);
-    if (option->kind != FF_OPTION_FLAG)
-        column += fprintf(out, " %s", option->argument ? option->argument : option->choices);
+    if (option->kind != FF_OPTION_FLAG) {
+        fputc(' ', out);
+        column =
+            print_value(out, option->argument ? option->argument : option->choices, column + 1);
+    }
     if (column + 2 > HELP_COLUMN) {
         fputc('\n', out);
         column = 0;

@@ -114,6 +114,8 @@ static void draw_order(run *r, dice *d) {
                                   .seed = roll(d, 1000),
                                   .block = (uint64_t)between(d, 1, 5),
                                   .group = (uint64_t)between(d, 1, 4),
+                                  .batch = batch,
+                                  .machines = 1 + roll(d, batch),
                                   .kind = (ff_order_kind)roll(d, FF_ORDER_KIND_COUNT)};
     ff_sequence *sequence = &next->sequence;
     *sequence =
