@@ -56,7 +56,7 @@ static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64
     return status;
 }
 
-/* Of pieces that could not be fetched. */
+/* Gives the disk space of pieces back that could not be fetched. */
 static void free_space(ff_cache *cache, uint32_t object, uint32_t first, uint32_t count) {
     int descriptor;
     if (ff_cache_file_open(cache, object, &descriptor, NULL) != FF_OK) return;

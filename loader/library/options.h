@@ -36,7 +36,8 @@ FF_MUST_USE ff_status ff_library_settings_init(ff_library_settings *settings,
 void ff_library_settings_free(ff_library_settings *settings);
 
 ff_verify ff_library_options_verify(const ffload_options *options);
-/* Of the sets at these paths; the texts belong to the options. FF_USAGE if one has no effect. */
+/* The storage options for the sets at these paths; the texts belong to the options. FF_USAGE if an
+ * option has no effect. */
 FF_MUST_USE ff_status ff_library_options_storage(const ffload_options *options,
                                                  const char *const *paths, size_t count,
                                                  ff_storage_options *storage, ff_error *error);

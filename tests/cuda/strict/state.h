@@ -72,7 +72,7 @@ void memory_info(int device, size_t *unused, size_t *total);
 /* The offset of these bytes in the arena; SIZE_MAX after a failure: they are not in one allocation.
  */
 size_t find_range(const char *name, const void *at, size_t bytes);
-/* Of the allocation there: or PINNED. */
+/* The device of the allocation there, or PINNED. */
 int device_of_range(size_t offset);
 /* What is written or read of memory without the callbacks. */
 void copy_range(const actor *by, size_t to, size_t from, size_t bytes);

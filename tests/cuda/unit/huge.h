@@ -257,8 +257,8 @@ static inline unsigned huge_choose(const char *file, const char *kernel, const u
     return taken;
 }
 
-/* Of all launches. Over the strict stand-in for CUDA's runtime a device's stream: each launch is
- * checked against the limits of GPUs. Else none: kernels run at once. */
+/* The stream of all launches. Over the strict stand-in for CUDA's runtime a device's stream: each
+ * launch is checked against the limits of GPUs. Else none: kernels run at once. */
 static void *huge_stream;
 
 static inline void huge_open_stream(void) {

@@ -27,7 +27,7 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_like(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
-/* Of sets behind URLs. */
+/* For sets behind URLs. */
 void ff_options_add_remote(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments);
 /* `packs`: the command can leave out items. */

@@ -51,7 +51,7 @@ typedef struct ff_records {
     ff_source *source;
     ff_label_values values;
     bool any, labeled; /* there were records; they have labels */
-    /* Of the file that is read: */
+    /* The file that is being read: */
     ff_listing *listing;
     const char *path, *name; /* its name is the one in keys */
     bool packed;             /* offsets are of its unpacked bytes */

@@ -1,7 +1,7 @@
 /* Items that are not read one by one: a pass over a split hands their bytes to threads.
  *
- * Of archives that can only be read sequentially, a pass reads each once, in the order of reading,
- * which is also the storage order; nothing is unpacked to disk. Objects of a bucket are fetched
+ * A pass reads each archive that allows only sequential reading once. The order of reading is also
+ * the storage order; nothing is unpacked to disk. Objects of a bucket are fetched
  * ahead, in the order in which they are taken (ahead.h). */
 #ifndef FF_FFPACK_SOURCE_STREAM_H
 #define FF_FFPACK_SOURCE_STREAM_H

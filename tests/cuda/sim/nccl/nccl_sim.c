@@ -31,7 +31,7 @@ FF_NCCL_FUNCTIONS(DECLARE)
 #undef DECLARE
 __attribute__((visibility("default"))) int ncclGroupStart(void);
 __attribute__((visibility("default"))) int ncclGroupEnd(void);
-/* Of the strict stand-in for CUDA's runtime, in programs over it; in others NULL. Makes a device
+/* A function of the strict stand-in for CUDA's runtime; NULL in programs without it. Makes a device
  * current, -1 none, and returns the one before. */
 __attribute__((weak)) int strict_exchange_device(int device);
 

@@ -130,7 +130,7 @@ static ff_status unwrap_pixels(const ff_source_part *part, int fd, ff_buffer *ma
 
 typedef struct beton {
     ff_records records; /* first: the context of ff_records_list is this struct */
-    /* Of the file that is read: */
+    /* The file that is being read: */
     ff_columns columns;
     int fd;
     uint64_t bytes, samples, table, rows; /* places of the table and of the rows */

@@ -34,7 +34,7 @@ static bool parquet_detect(const char *path, const unsigned char *head, size_t h
 
 typedef struct reading {
     ff_records records;
-    /* Of the file that is read: */
+    /* The file that is being read: */
     ff_parquet parquet;
     ff_columns columns; /* as its leaves */
     ff_parquet_values *image, *label;

@@ -20,7 +20,7 @@ typedef struct copy {
     uint64_t bytes;
 } copy;
 
-/* Of the source that is being read. */
+/* The source that is being read. */
 static struct {
     pthread_mutex_t mutex;
     char *temporary; /* NULL: the source's files are on this machine */
@@ -181,7 +181,7 @@ ff_status ff_source_is_folder(const char *path, bool *folder, ff_error *error) {
     return FF_OK;
 }
 
-/* Of the objects below a folder, those that are in it, and the folders in it. */
+/* Lists the files and folders in a folder from the objects below it. */
 typedef struct reading {
     ff_names *names;
     const char *url;
