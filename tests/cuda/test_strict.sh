@@ -89,6 +89,7 @@ if long; then
     programs test_cuda_{augment,compute,cost,depthwise,layers,loss,move,norm,plan,planned,pointwise,probe,profile,ranks}
     programs test_cuda_{run,step,update}
     # Those of indices have two parts; the first one launches every kernel.
+    cd "$OLDPWD" || exit 1 # they read the sources of the kernels
     TEST_LENGTH=test programs test_cuda_indices{,_loader,_update,_windows}
 fi
 finish
