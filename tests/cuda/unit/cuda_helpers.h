@@ -28,7 +28,7 @@ typedef struct machine {
     struct ff_cuda_module *module; /* of a GPU */
 } machine;
 
-/* Of several GPUs the machine is the last one. `library`: for the simulated GPU, whose streams
+/* A machine with several GPUs takes the last one. `library`: for the simulated GPU, whose streams
  * sometimes wait up to delay_ns; a real GPU uses its own. The simulated library may time its
  * engines; real engines are not timed, and are cached in FFPACK_PLAN_CACHE. */
 #ifdef FF_TESTS_ON_CARD

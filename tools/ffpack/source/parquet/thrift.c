@@ -102,7 +102,7 @@ static void skip_map(ff_thrift *from) {
     }
 }
 
-/* A bool of a list has a byte, one of a struct has none. */
+/* A bool takes a byte in a list, and no byte in a struct. */
 static void skip_list(ff_thrift *from, const ff_thrift_field *field) {
     ff_thrift_field element;
     const uint32_t count = ff_thrift_list(from, field, &element);

@@ -133,7 +133,7 @@ static ff_status choose_columns(reading *state, uint64_t length, ff_columns *col
     return ff_columns_choose(columns, state->records.source, "its features", error);
 }
 
-/* A set whose first record has no label has none: a later label would be lost. */
+/* If the first record has no label, the set has no labels, and a later label would be lost. */
 static ff_status check_unlabeled(reading *state, uint64_t length, ff_error *error) {
     ff_columns columns = {0};
     ff_status status = choose_columns(state, length, &columns, error);
