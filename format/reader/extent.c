@@ -61,6 +61,13 @@ ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset, 
     return ff_files_read(dataset->files, from, shard, offset, bytes, to, error);
 }
 
+ff_status ff_dataset_bring(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes,
+                           ff_error *error) {
+    const ff_shard *from;
+    FF_TRY(ff_dataset_know_shard(dataset, shard, &from, error));
+    return ff_files_bring(dataset->files, from, offset, bytes, error);
+}
+
 void ff_dataset_foresee(ff_dataset *dataset, ff_dataset_next *next, void *context) {
     for (size_t i = 0; i < dataset->united_count; i++) {
         const ff_united *own = &dataset->united[i];

@@ -237,18 +237,34 @@ static ff_status read_whole_file(ff_files *files, const ff_shard *shard, uint32_
     return FF_OK;
 }
 
+/* Fetches what the cache lacks of a range, for ff_cache_done. */
+static ff_status need(ff_files *files, const ff_shard *shard, uint64_t offset, uint64_t bytes,
+                      ff_cache_mark *mark, ff_error *error) {
+    ff_status status;
+    do {
+        errno = 0;
+        status = ff_cache_need(shard->cache, shard->header.number, offset, bytes, mark, error);
+    } while (ff_files_make_room(files, status));
+    return status;
+}
+
+ff_status ff_files_bring(ff_files *files, const ff_shard *shard, uint64_t offset, uint64_t bytes,
+                         ff_error *error) {
+    ff_cache_mark mark;
+    if (!shard->cache) return FF_OK;
+    FF_TRY(need(files, shard, offset, bytes, &mark, error));
+    (void)ff_cache_done(shard->cache, shard->header.number, offset, bytes, mark);
+    return FF_OK;
+}
+
 /* A piece may be removed while it is read; then it is fetched again. */
 ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number, uint64_t offset,
                         uint64_t bytes, uint8_t *to, ff_error *error) {
     ff_cache_mark mark;
     if (!shard->cache) return read_whole_file(files, shard, number, offset, bytes, to, error);
     for (;;) {
-        errno = 0;
-        ff_status status =
-            ff_cache_need(shard->cache, shard->header.number, offset, bytes, &mark, error);
-        if (ff_files_make_room(files, status)) continue;
-        FF_TRY(status);
-        status = read_whole_file(files, shard, number, offset, bytes, to, error);
+        FF_TRY(need(files, shard, offset, bytes, &mark, error));
+        const ff_status status = read_whole_file(files, shard, number, offset, bytes, to, error);
         if (ff_cache_done(shard->cache, shard->header.number, offset, bytes, mark) ||
             status != FF_OK)
             return status;

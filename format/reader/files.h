@@ -22,6 +22,10 @@ void ff_files_destroy(ff_files **files);
 FF_MUST_USE ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
                                     uint64_t offset, uint64_t bytes, uint8_t *to, ff_error *error);
 
+/* Fetches what the cache lacks of a range; a shard in a folder has all. */
+FF_MUST_USE ff_status ff_files_bring(ff_files *files, const ff_shard *shard, uint64_t offset,
+                                     uint64_t bytes, ff_error *error);
+
 /* Whether a shard was copied or written since it was opened: its footer is the same, but its
  * samples may be others, as while another file is written over it from its begin on. */
 bool ff_files_were_written(const ff_files *files);

@@ -193,6 +193,10 @@ FF_MUST_USE ff_status ff_dataset_extent_guess(ff_dataset *dataset, uint64_t numb
 FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
                                       uint64_t bytes, uint8_t *to, ff_error *error);
 
+/* Fetches what the cache lacks of a range of a shard behind a URL. FF_IO with the URL. */
+FF_MUST_USE ff_status ff_dataset_bring(ff_dataset *dataset, uint32_t shard, uint64_t offset,
+                                       uint64_t bytes, ff_error *error);
+
 /* For a set behind a URL, whose cache removes the pieces that are used the latest: `next` returns
  * when piece `piece` of a shard is used next, as ff_cache_next (format/storage/cache.h). NULL:
  * nothing is known. */

@@ -14,41 +14,14 @@ struct ff_cache_plan {
     uint32_t *bytes;     /* [pieces] */
     uint64_t epoch_bytes, epoch_pieces;
     bool failed;
-    ff_order now;         /* while the epochs are walked: the order of this one */
-    bool by_group;        /* a group's blocks are read together, each piece once */
-    uint64_t group;       /* that is walked */
-    uint64_t group_begin; /* its first use */
 };
 
 /* ---- the uses ------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
-    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* Each piece of the group that was walked once, in the order of the disk. */
-static void end_group(ff_cache_plan *plan) {
-    uint32_t *use = plan->use + plan->group_begin;
-    const uint64_t count = plan->uses - plan->group_begin;
-    if (plan->by_group && count) {
-        qsort(use, count, sizeof *use, compare);
-        uint64_t kept = 1;
-        for (uint64_t i = 1; i < count; i++)
-            if (use[i] != use[kept - 1]) use[kept++] = use[i];
-        plan->uses = plan->group_begin + kept;
-    }
-    plan->group_begin = plan->uses;
-}
-
 static void take(void *context, uint32_t piece, uint32_t position) {
     ff_cache_plan *plan = context;
-    if (plan->by_group) {
-        const uint64_t group = ff_order_group(&plan->now, position);
-        if (group != plan->group) end_group(plan);
-        plan->group = group;
-    }
-    if (plan->uses > plan->group_begin && plan->use[plan->uses - 1] == piece) return;
+    (void)position;
+    if (plan->uses && plan->use[plan->uses - 1] == piece) return;
     if (plan->uses == plan->room) {
         const uint64_t room = plan->room ? 2 * plan->room : 1 << 16;
         uint32_t *more = realloc(plan->use, room * sizeof *more);
@@ -96,9 +69,8 @@ static ff_status walk_epochs(ff_cache_plan *plan, const ff_loader_settings *sett
     FF_TRY_DONE(number_pieces(plan, settings->dataset, first, error));
     FF_TRY_DONE(ff_alloc(&plan->end, plan->epochs, sizeof *plan->end, "a plan", error));
     for (uint32_t epoch = 0; epoch < plan->epochs && !plan->failed; epoch++) {
-        ff_order_init(&plan->now, &settings->order, settings->given.epoch + epoch);
-        ff_uses_walk(settings, first, settings->given.epoch + epoch, take, plan);
-        end_group(plan);
+        FF_TRY_DONE(ff_uses_walk(settings, first, settings->given.epoch + epoch,
+                                 ff_uses_groups(settings), take, plan, error));
         plan->end[epoch] = plan->uses;
     }
     status = plan->failed
@@ -118,8 +90,6 @@ ff_status ff_cache_plan_create(ff_cache_plan **out, ff_dataset *dataset,
     ff_status status = ff_alloc(&plan, 1, sizeof *plan, "a plan", error);
     if (status == FF_OK) {
         plan->order = settings.order;
-        plan->by_group = ff_order_has_blocks(settings.order.kind) && settings.ahead.bytes &&
-                         !settings.ahead.blocks;
         plan->epochs = epochs;
         status = walk_epochs(plan, &settings, error);
         if (status != FF_OK) ff_cache_plan_destroy(&plan);

@@ -391,7 +391,8 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .memory = settings->memory,
         .unmappable = settings->unmappable,
         .read_again = settings->read_again,
-        .ahead_bytes = settings->ahead.bytes + settings->ahead.plan_bytes,
+        .ahead_bytes =
+            (settings->ahead.in_cache ? 0 : settings->ahead.bytes) + settings->ahead.plan_bytes,
         .ahead_blocks = settings->ahead.blocks,
     };
 }

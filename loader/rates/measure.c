@@ -63,7 +63,7 @@ static double used_bytes(const measurement *m) {
     if (settings->metadata->compression != FF_COMPRESSION_NONE)
         return (double)(m->stage.end - m->stage.first) * (double)settings->shard_bytes /
                (double)settings->stored;
-    for (size_t i = 0; i < m->plan.extent_count; i++) used += (double)m->plan.extent[i].bytes;
+    for (size_t i = 0; i < m->plan.need_count; i++) used += (double)m->plan.need[i].extent.bytes;
     return used;
 }
 
@@ -168,7 +168,7 @@ static ff_status read_for(measurement *m, uint64_t budget_ns, ff_disk_rate *rate
         ended = status == FF_OK && !own->count;
         if (status != FF_OK || ended) break;
         if (!i) now.since_ns = all.since_ns = ff_now_ns(); /* a stage was planned */
-        ff_engine_submit(m->engine, own->request, own->count);
+        ff_engine_submit(m->engine, own->request, NULL, own->count);
     }
     uint64_t end = began;
     for (int i = 0; i < TURNS; i++) {
@@ -207,7 +207,7 @@ done:
     ff_engine_destroy(&m.engine);
     for (int i = 0; m.turn && i < TURNS; i++) free(m.turn[i].memory);
     free(m.turn);
-    free(m.plan.extent);
+    free(m.plan.need);
     ff_ahead_stage_free(&m.stage);
     pthread_cond_destroy(&m.done);
     pthread_mutex_destroy(&m.mutex);

@@ -220,12 +220,23 @@ def with_faults(server, env, rounds):
     server.objects.clear()
 
 
-def kill_after(command, env, seconds, how=signal.SIGKILL):
+def kill_after(command, env, seconds):
     process = subprocess.Popen([FFPACK, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.send_signal(how)
+        process.kill()
+    said = process.communicate(timeout=60)[1]
+    return process.returncode, said
+
+
+def stop_sending(server, command, env):
+    """The answer to SIGINT that arrives once the server was asked to keep part of a shard."""
+    server.forget()
+    process = subprocess.Popen([FFPACK, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not any(one[0] == "PUT" and one[1].endswith(".ffs") for one in list(server.log)):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     return process.returncode, said
 
@@ -254,7 +265,7 @@ def killed_pushes(server, env, kills):
                "push killed %d times, then continued, %d: %s" % (rounds, i, folder), (done.stderr, watch.wrong, sent, shards, there, list(server.parts)))
     server.objects.clear()
     server.fault = slow(0.2)
-    code, said = kill_after(["push", "large", "s3://bucket/set"], env, 1.0, signal.SIGINT)
+    code, said = stop_sending(server, ["push", "large", "s3://bucket/set"], env)
     time.sleep(0.5)
     server.fault = None
     tap.ok(code == 130 and said.count("\n") == 1 and "SIGINT" in said and not indexes(server) and not server.parts, "push stopped by SIGINT: no parts stay", (code, said, list(server.parts)))
@@ -520,9 +531,10 @@ def killed_packings(server, env, kills):
         shutil.rmtree("cache")
     server.objects.clear()
     server.fault = slow(0.1)
-    code, said = kill_after(command, env, 1.2, signal.SIGINT)
+    code, said = stop_sending(server, command, env)
     server.fault = None
-    tap.ok(code == 130 and "SIGINT" in said and "this continues" in said and not indexes(server) and not server.parts, "-o s3:// stopped by SIGINT", (code, said))
+    tap.ok(code == 130 and "SIGINT" in said and "this continues" in said and not indexes(server) and not server.parts, "-o s3:// stopped by SIGINT",
+           (code, said, indexes(server), list(server.parts)))
     done = run(*command, env=env)
     tap.ok(done.returncode == 0 and objects(server) == tap.files_of("folder"), "-o s3:// continued after SIGINT", done.stderr)
     server.objects.clear()

@@ -325,7 +325,7 @@ static void one_wakes(void **state) {
     const uint64_t before = waits_of("read-");
     for (int i = 0; i < REQUESTS; i++) {
         ff_request request = {.bytes = sizeof memory, .to = memory};
-        ff_engine_submit(engine, &request, 1);
+        ff_engine_submit(engine, &request, NULL, 1);
         for (int wait = 0; done <= i && wait < 10000; wait++) usleep(1000);
         ff_engine_drop(engine);
         usleep(5000);

@@ -19,7 +19,7 @@ struct ff_ahead {
     pthread_cond_t read;    /* what a thread waits for is done, or everything stops */
     ff_engine *engine;
     ff_threads *planner;
-    uint8_t *arena;
+    uint8_t *arena; /* NULL: what is read ahead stays in the cache */
     uint64_t arena_bytes;
     bool packed; /* shards are compressed */
 
@@ -74,13 +74,25 @@ static bool may_plan(const ff_ahead *ahead) {
            sequence->rows && ahead->next / sequence->rows < sequence->total_batches;
 }
 
-/* The first row of which something is still being read; with the lock held. */
-static uint64_t first_unread(const ff_ahead *ahead) {
+/* The first row that still needs the cache, about: one that waits for its request or, if what was
+ * fetched stays in the cache, has not been gathered. With the lock held. */
+static uint64_t first_in_cache(ff_ahead *ahead) {
     for (unsigned i = 0; i < ahead->stages; i++) {
-        const ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + i) % STAGES];
-        if (atomic_load(&stage->pending)) return stage->first;
+        ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + i) % STAGES];
+        if (!ahead->arena && stage->left) return stage->end - stage->left;
+        for (; ahead->arena && stage->front < stage->request_count; stage->front++) {
+            const ff_request *request = &stage->request[stage->order[stage->front]];
+            if (atomic_load(&request->state) == FF_REQUEST_WAITS) return request->row;
+        }
     }
     return ahead->next;
+}
+
+/* Tells the cache how far the rows are; with the lock held. */
+static void move_future(ff_ahead *ahead) {
+    if (!ahead->future) return;
+    const ff_sequence *sequence = &ahead->plan.sequence;
+    ff_future_move(ahead->future, sequence, first_in_cache(ahead) / sequence->rows);
 }
 
 /* Plans a stage and submits its requests; called with the lock held, which is released
@@ -88,9 +100,7 @@ static uint64_t first_unread(const ff_ahead *ahead) {
 static void plan_one(ff_ahead *ahead) {
     ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + ahead->stages) % STAGES];
     ahead->planning = true;
-    if (ahead->future)
-        ff_future_move(ahead->future, &ahead->plan.sequence,
-                       first_unread(ahead) / ahead->plan.sequence.rows);
+    move_future(ahead);
     pthread_mutex_unlock(&ahead->mutex);
     ff_ahead_plan_stage(&ahead->plan, stage, ahead->next);
     pthread_mutex_lock(&ahead->mutex);
@@ -100,10 +110,10 @@ static void plan_one(ff_ahead *ahead) {
         pthread_cond_broadcast(&ahead->planned);
         return;
     }
-    ff_ahead_stage_place(stage, ahead->arena + stage->begin);
+    ff_ahead_stage_place(stage, ahead->arena ? ahead->arena + stage->begin : NULL);
     ahead->stages++;
     ahead->next = stage->end;
-    ff_engine_submit(ahead->engine, stage->request, stage->request_count);
+    ff_engine_submit(ahead->engine, stage->request, stage->order, stage->request_count);
     pthread_cond_broadcast(&ahead->planned);
 }
 
@@ -139,6 +149,11 @@ static void request_done(void *context, ff_request *request) {
         pthread_cond_broadcast(&ahead->read);
         pthread_mutex_unlock(&ahead->mutex);
     }
+    if (ahead->future && ahead->arena) {
+        pthread_mutex_lock(&ahead->mutex);
+        move_future(ahead);
+        pthread_mutex_unlock(&ahead->mutex);
+    }
     if (atomic_fetch_sub(&stage->pending, 1) > 1) return;
     pthread_mutex_lock(&ahead->mutex);
     if (atomic_load(&stage->awaited)) pthread_cond_broadcast(&ahead->read);
@@ -166,8 +181,11 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
         .limits = {.rows = settings->ahead.rows, .bytes = settings->ahead.bytes / 2},
         .rows_now = settings->ahead.rows,
         .stop = &ahead->halt};
-    FF_TRY_DONE(ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
-    ff_touch_pages(ahead->arena, ahead->arena_bytes);
+    if (!settings->ahead.in_cache) {
+        FF_TRY_DONE(
+            ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
+        ff_touch_pages(ahead->arena, ahead->arena_bytes);
+    }
     if (ff_dataset_is_remote(settings->dataset))
         FF_TRY_DONE(ff_future_create(&ahead->future, settings, error));
     FF_TRY_DONE(ff_engine_create(&ahead->engine, settings->dataset, request_done, ahead, error));
@@ -190,7 +208,7 @@ void ff_ahead_destroy(ff_ahead **out) {
     ff_engine_destroy(&ahead->engine);
     ff_future_destroy(&ahead->future);
     for (unsigned i = 0; i < STAGES; i++) ff_ahead_stage_free(&ahead->stage[i]);
-    free(ahead->plan.extent);
+    free(ahead->plan.need);
     free(ahead->arena);
     pthread_cond_destroy(&ahead->read);
     pthread_cond_destroy(&ahead->planned);
@@ -234,6 +252,7 @@ static void leave(ff_ahead_cursor *cursor) {
     if (!cursor->stage) return;
     cursor->stage->left -= cursor->rows;
     cursor->stage = NULL;
+    if (!cursor->ahead->arena) move_future(cursor->ahead);
     retire(cursor->ahead);
 }
 
@@ -328,7 +347,7 @@ ff_status ff_ahead_find(void *context, ff_reader *reader, const ff_entry *entry,
         return FF_OK;
     }
     ff_request *request = ff_ahead_stage_request(stage, entry->shard, entry->offset, entry->bytes);
-    if (request && await(cursor->ahead, request))
+    if (request && await(cursor->ahead, request) && request->to)
         *slot = request->to + (entry->offset - request->offset);
     return FF_OK;
 }

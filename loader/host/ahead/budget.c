@@ -1,5 +1,6 @@
 #include "loader/host/ahead/budget.h"
 
+#include "format/storage/cache.h"
 #include "loader/host/ahead/stage.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -50,8 +51,28 @@ static uint64_t group_rows(const ff_loader_settings *settings) {
 
 uint64_t ff_ahead_group_samples(const ff_loader_settings *settings, uint64_t block,
                                 uint64_t given) {
-    const uint64_t each = 2 * block_row_bytes(settings, block) + sizeof(ff_extent);
-    return given < each ? 1 : given / each;
+    const uint64_t each = 2 * block_row_bytes(settings, block) + sizeof(ff_ahead_need);
+    const uint64_t ends = 2 * FF_READ_BLOCK; /* two groups end within disk blocks */
+    return given < each + ends ? 1 : (given - ends) / each;
+}
+
+static uint64_t all_blocks(const ff_loader_settings *settings) {
+    return (settings->count - 1) / settings->order.block + 1;
+}
+
+/* Whether the cache of a set behind a URL keeps two groups in addition to as much of what was used.
+ * Compressed frames need the arena for their slots. */
+static bool fits_cache(const ff_loader_settings *settings, uint64_t groups_bytes) {
+    const ff_dataset *dataset = settings->dataset;
+    const char *place;
+    uint64_t limit, all, there;
+    if (settings->metadata->compression != FF_COMPRESSION_NONE) return false;
+    for (size_t i = 0; i < ff_dataset_set_count(dataset); i++)
+        if (!ff_dataset_is_remote(ff_dataset_set(dataset, i))) return false;
+    if (!ff_dataset_cache(dataset, &place, &limit, &all, &there)) return false;
+    /* A block begins and ends within pieces. */
+    const uint64_t blocks = 2 * least(settings->order.group, all_blocks(settings));
+    return all <= limit || groups_bytes + blocks * 2 * FF_PIECE_BYTES <= limit / 2;
 }
 
 ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t given) {
@@ -71,6 +92,7 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
         together = block_row_bytes(settings, order->block);
         rows = group_rows(settings);
         bytes = 2 * ff_align_u64(group_samples(settings) * together, FF_READ_BLOCK);
+        budget.in_cache = fits_cache(settings, bytes);
     } else if (order->kind == FF_ORDER_RANDOM) {
         rows = RANDOM_ROWS;
         bytes = FF_ENGINE_QUEUE * rows * alone;
@@ -80,17 +102,16 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
     }
     const uint64_t stage_rows = ff_order_has_blocks(order->kind) ? group_samples(settings) : rows;
     budget.plan_bytes =
-        least(stage_rows, given / (2 * together + sizeof(ff_extent))) * sizeof(ff_extent);
-    budget.bytes =
-        least(bytes, given - budget.plan_bytes) / (2 * FF_READ_BLOCK) * (2 * FF_READ_BLOCK);
+        least(stage_rows, given / (2 * together + sizeof(ff_ahead_need))) * sizeof(ff_ahead_need);
+    const uint64_t room = budget.in_cache ? bytes : least(bytes, given - budget.plan_bytes);
+    budget.bytes = room / (2 * FF_READ_BLOCK) * (2 * FF_READ_BLOCK);
     budget.rows = least(rows, budget.bytes / 2 / together + 1);
     if (!ff_order_has_blocks(order->kind)) return budget;
     if (budget.bytes == bytes) {
         budget.rows = rows;
     } else {
-        const uint64_t all = (settings->count - 1) / order->block + 1;
-        budget.blocks =
-            (uint64_t)((double)least(order->group, all) * (double)budget.bytes / (double)bytes) + 1;
+        const double whole = (double)least(order->group, all_blocks(settings));
+        budget.blocks = (uint64_t)(whole * (double)budget.bytes / (double)bytes) + 1;
     }
     return budget;
 }

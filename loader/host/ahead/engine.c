@@ -11,6 +11,7 @@ enum { THREADS = 64 };
 
 typedef struct array {
     ff_request *request;
+    const uint32_t *order; /* or NULL */
     size_t count;
 } array;
 
@@ -32,12 +33,19 @@ struct ff_engine {
 static ff_request *take(ff_engine *engine) {
     if (!engine->arrays) return NULL;
     array *from = &engine->queue[engine->first];
-    ff_request *request = from->request++;
+    ff_request *request = from->order ? &from->request[*from->order++] : from->request++;
     if (!--from->count) {
         engine->first = (engine->first + 1) % FF_ENGINE_QUEUE;
         engine->arrays--;
     }
     return request;
+}
+
+static ff_status read_request(ff_dataset *dataset, const ff_request *request) {
+    if (!request->to)
+        return ff_dataset_bring(dataset, request->shard, request->offset, request->bytes, NULL);
+    return ff_dataset_read(dataset, request->shard, request->offset, request->bytes, request->to,
+                           NULL);
 }
 
 static void run(void *context, int index) {
@@ -53,8 +61,7 @@ static void run(void *context, int index) {
         engine->busy++;
         const ff_queue_look look = ff_queue_begin(&engine->watch);
         pthread_mutex_unlock(&engine->mutex);
-        const ff_status status = ff_dataset_read(engine->dataset, request->shard, request->offset,
-                                                 request->bytes, request->to, NULL);
+        const ff_status status = read_request(engine->dataset, request);
         atomic_store(&request->state, status == FF_OK ? FF_REQUEST_READ : FF_REQUEST_FAILED);
         engine->done(engine->context, request);
         pthread_mutex_lock(&engine->mutex);
@@ -97,11 +104,11 @@ void ff_engine_destroy(ff_engine **out) {
     *out = NULL;
 }
 
-void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count) {
+void ff_engine_submit(ff_engine *engine, ff_request *request, const uint32_t *order, size_t count) {
     if (!count) return;
     pthread_mutex_lock(&engine->mutex);
     engine->queue[(engine->first + engine->arrays++) % FF_ENGINE_QUEUE] =
-        (array){.request = request, .count = count};
+        (array){.request = request, .order = order, .count = count};
     for (size_t i = 0; i < count && i < THREADS; i++) pthread_cond_signal(&engine->work);
     pthread_mutex_unlock(&engine->mutex);
 }

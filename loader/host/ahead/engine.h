@@ -15,8 +15,10 @@ enum { FF_REQUEST_WAITS, FF_REQUEST_READ, FF_REQUEST_FAILED };
 
 typedef struct ff_request {
     uint64_t offset, bytes; /* in the shard's file; offset a multiple of FF_READ_BLOCK */
-    uint8_t *to;            /* as for ff_dataset_read */
+    uint8_t
+        *to; /* as for ff_dataset_read; NULL: the bytes are brought into the cache, no further */
     void *owner;
+    uint64_t row; /* the owner's */
     uint32_t shard;
     atomic_int state;
     atomic_bool awaited; /* the owner's */
@@ -31,10 +33,11 @@ FF_MUST_USE ff_status ff_engine_create(ff_engine **engine, ff_dataset *dataset,
 /* After ff_engine_drop. NULL is accepted. */
 void ff_engine_destroy(ff_engine **engine);
 
-/* Reads the requests in their order; the array must stay where it is until all are done or dropped.
- * At most FF_ENGINE_QUEUE arrays at a time. */
+/* Reads request[order[0]], request[order[1]], ..., or the requests as they stand if order is NULL.
+ * Both arrays must stay where they are until all requests are done or dropped. At most
+ * FF_ENGINE_QUEUE calls' requests at a time. */
 #define FF_ENGINE_QUEUE 16u
-void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count);
+void ff_engine_submit(ff_engine *engine, ff_request *request, const uint32_t *order, size_t count);
 
 /* The share of the requests' time that the threads waited for a processor. */
 double ff_engine_queued(ff_engine *engine);

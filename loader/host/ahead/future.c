@@ -35,6 +35,13 @@ static void put_use(void *context, uint32_t piece, uint32_t position) {
     to->at[to->begin[piece]++] = position;
 }
 
+/* A piece that is copied into memory is used once in a group of blocks. */
+static ff_status walk(const ff_future *future, uint32_t epoch, ff_uses_take *take, uses *to) {
+    const ff_loader_settings *settings = future->settings;
+    return ff_uses_walk(settings, future->first_piece, epoch,
+                        ff_uses_groups(settings) && !settings->ahead.in_cache, take, to, NULL);
+}
+
 /* Counts, adds up, and puts: each piece's begin ends where the next one's stood, and is moved back.
  */
 static ff_status make(const ff_future *future, uses *to, uint32_t epoch) {
@@ -44,12 +51,12 @@ static ff_status make(const ff_future *future, uses *to, uint32_t epoch) {
     free(to->at);
     *to = (uses){.epoch = epoch, .made = true, .failed = true};
     FF_TRY(ff_alloc(&to->begin, (uint64_t)pieces + 1, sizeof *to->begin, "an order", NULL));
-    ff_uses_walk(future->settings, future->first_piece, epoch, count_use, to);
+    FF_TRY(walk(future, epoch, count_use, to));
     for (uint32_t p = 0; p < pieces; p++) all += to->begin[p + 1];
     if (all > UINT32_MAX) return FF_NO_MEMORY;
     for (uint32_t p = 0; p < pieces; p++) to->begin[p + 1] += to->begin[p];
     FF_TRY(ff_alloc(&to->at, all, sizeof *to->at, "an order", NULL));
-    ff_uses_walk(future->settings, future->first_piece, epoch, put_use, to);
+    FF_TRY(walk(future, epoch, put_use, to));
     for (uint32_t p = pieces; p > 0; p--) to->begin[p] = to->begin[p - 1];
     to->begin[0] = 0;
     to->failed = false;

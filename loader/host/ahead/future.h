@@ -6,7 +6,7 @@
  * which share the cache (uses.h). The tables of an epoch are made when they are first asked for: 4
  * bytes per sample, and 4 per piece.
  *
- * Thread rule: any thread; ff_future_move by one. */
+ * Thread rule: any thread. */
 #ifndef FF_LOADER_AHEAD_FUTURE_H
 #define FF_LOADER_AHEAD_FUTURE_H
 
@@ -19,7 +19,7 @@ FF_MUST_USE ff_status ff_future_create(ff_future **future, const ff_loader_setti
                                        ff_error *error);
 void ff_future_destroy(ff_future **future); /* NULL is accepted */
 
-/* The rows from batch `number` of the sequence on are not read yet, all before it are. */
+/* The rows from batch `number` of the sequence on still need the cache, no row before it does. */
 void ff_future_move(ff_future *future, const ff_sequence *sequence, uint64_t number);
 
 #endif

@@ -23,23 +23,33 @@ static group group_of(const ff_ahead_plan *plan, const ff_sequence_batch *batch,
     return (group){ff_order_group(&rows->order, batch->position + row), batch->epoch};
 }
 
-static int compare(const void *a, const void *b) {
-    const ff_extent *left = a, *right = b;
-    if (left->shard != right->shard) return left->shard < right->shard ? -1 : 1;
-    return (left->offset > right->offset) - (left->offset < right->offset);
+static bool is_same(const ff_extent *left, const ff_extent *right) {
+    return left->shard == right->shard && left->offset == right->offset;
 }
 
-/* Adds a sample's extent; true if it equals the extent before: both samples are in one frame. */
-static bool add_sample(ff_ahead_plan *plan, uint64_t number) {
-    if (ff_reserve(&plan->extent, &plan->extent_capacity, plan->extent_count + 1,
-                   sizeof *plan->extent, "a plan", NULL) != FF_OK)
+/* By place, equal extents by row. */
+static int compare(const void *a, const void *b) {
+    const ff_ahead_need *left = a, *right = b;
+    const ff_extent *own = &left->extent, *other = &right->extent;
+    if (own->shard != other->shard) return own->shard < other->shard ? -1 : 1;
+    if (own->offset != other->offset) return own->offset < other->offset ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+/* Adds the extent of a row's sample; true if it equals the extent before: both samples are in one
+ * frame. */
+static bool add_sample(ff_ahead_plan *plan, uint64_t number, uint64_t row) {
+    if (ff_reserve(&plan->need, &plan->need_capacity, plan->need_count + 1, sizeof *plan->need,
+                   "a plan", NULL) != FF_OK)
         return false;
-    ff_extent *extent = &plan->extent[plan->extent_count];
+    ff_ahead_need *need = &plan->need[plan->need_count];
+    ff_extent *extent = &need->extent;
+    need->row = row;
     if (ff_dataset_extent(plan->rows.settings->dataset, number, extent, NULL) != FF_OK ||
         extent->bytes >= plan->limits.bytes ||
         extent->bytes + extent->slots_bytes + 3 * FF_READ_BLOCK > plan->limits.bytes)
         return false;
-    return plan->extent_count++ && !compare(extent - 1, extent);
+    return plan->need_count++ && is_same(&need[-1].extent, extent);
 }
 
 /* Takes the rows from stage->first on, padding included. Consecutive samples of the last frame stay
@@ -49,7 +59,7 @@ static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
     const uint64_t limit = stage->first + plan->rows_now;
     const uint64_t end = limit + plan->rows.settings->metadata->items_per_block; /* of a frame */
     group first = {0};
-    plan->extent_count = 0;
+    plan->need_count = 0;
     stage->end = stage->first;
     while (!atomic_load(plan->stop)) {
         const uint64_t number = stage->end / sequence->rows;
@@ -58,14 +68,15 @@ static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
         ff_rows_begin(&plan->rows, &batch);
         uint32_t row = (uint32_t)(stage->end % sequence->rows);
         for (; row < sequence->rows; row++, stage->end++) {
-            const size_t count = plan->extent_count;
+            const size_t count = plan->need_count;
             const bool sample = row < batch.count;
             const group here = sample ? group_of(plan, &batch, row) : first;
             if (!count) first = here;
             if (here.number != first.number || here.epoch != first.epoch) return;
-            const bool same = sample && add_sample(plan, ff_rows_sample(&plan->rows, &batch, row));
+            const bool same =
+                sample && add_sample(plan, ff_rows_sample(&plan->rows, &batch, row), stage->end);
             if (stage->end < limit || (same && stage->end < end)) continue;
-            plan->extent_count = count;
+            plan->need_count = count;
             return;
         }
     }
@@ -76,11 +87,11 @@ static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
 /* Each extent once, in the order of the disk. */
 static void sort(ff_ahead_plan *plan) {
     size_t count = 0;
-    ff_extent *extent = plan->extent;
-    if (plan->extent_count) qsort(extent, plan->extent_count, sizeof *extent, compare);
-    for (size_t i = 0; i < plan->extent_count; i++)
-        if (!count || compare(&extent[count - 1], &extent[i]) != 0) extent[count++] = extent[i];
-    plan->extent_count = count;
+    ff_ahead_need *need = plan->need;
+    if (plan->need_count) qsort(need, plan->need_count, sizeof *need, compare);
+    for (size_t i = 0; i < plan->need_count; i++)
+        if (!count || !is_same(&need[count - 1].extent, &need[i].extent)) need[count++] = need[i];
+    plan->need_count = count;
 }
 
 static uint64_t request_limit(const ff_loader_settings *settings) {
@@ -103,8 +114,8 @@ static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_er
     const uint64_t limit = request_limit(plan->rows.settings);
     ff_request *last = NULL;
     stage->request_count = stage->frame_count = 0;
-    for (size_t i = 0; i < plan->extent_count; i++) {
-        const ff_extent *extent = &plan->extent[i];
+    for (size_t i = 0; i < plan->need_count; i++) {
+        const ff_extent *extent = &plan->need[i].extent;
         if (!last || !joins(last, extent, limit)) {
             FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
                               sizeof *stage->request, "requests", error));
@@ -112,7 +123,9 @@ static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_er
             last->shard = extent->shard;
             last->offset = extent->offset & ~(FF_READ_BLOCK - 1);
             last->bytes = 0;
+            last->row = plan->need[i].row;
         }
+        if (plan->need[i].row < last->row) last->row = plan->need[i].row;
         if (extent->offset + extent->bytes > last->offset + last->bytes)
             last->bytes = extent->offset + extent->bytes - last->offset;
         if (!packed) continue;
@@ -131,12 +144,29 @@ static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_er
     return FF_OK;
 }
 
+static int compare_rows(const void *a, const void *b, void *requests) {
+    const ff_request *request = requests;
+    const uint64_t left = request[*(const uint32_t *)a].row,
+                   right = request[*(const uint32_t *)b].row;
+    return (left > right) - (left < right);
+}
+
+/* The order in which the rows need them. A disk reads in its own. */
+static ff_status order_requests(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_error *error) {
+    if (!ff_dataset_is_remote(plan->rows.settings->dataset)) return FF_OK;
+    FF_TRY(ff_reserve(&stage->order, &stage->order_capacity, stage->request_count,
+                      sizeof *stage->order, "requests", error));
+    for (size_t i = 0; i < stage->request_count; i++) stage->order[i] = (uint32_t)i;
+    qsort_r(stage->order, stage->request_count, sizeof *stage->order, compare_rows, stage->request);
+    return FF_OK;
+}
+
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first) {
     stage->first = first;
     for (;;) {
         collect(plan, stage);
         sort(plan);
-        if (arrange(plan, stage, NULL) != FF_OK) {
+        if (arrange(plan, stage, NULL) != FF_OK || order_requests(plan, stage, NULL) != FF_OK) {
             stage->request_count = stage->frame_count = 0;
             stage->bytes = FF_READ_BLOCK;
         }
@@ -156,10 +186,11 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
     uint64_t at = 0;
     stage->memory = memory;
+    stage->front = 0;
     atomic_store(&stage->awaited, false);
     for (size_t i = 0; i < stage->request_count; i++) {
         ff_request *request = &stage->request[i];
-        request->to = memory + at;
+        request->to = memory ? memory + at : NULL;
         request->owner = stage;
         atomic_store(&request->awaited, false);
         atomic_store(&request->state, FF_REQUEST_WAITS);
@@ -171,6 +202,7 @@ void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
 
 void ff_ahead_stage_free(ff_ahead_stage *stage) {
     free(stage->request);
+    free(stage->order);
     free(stage->frame);
     *stage = (ff_ahead_stage){0};
 }

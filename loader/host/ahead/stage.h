@@ -2,8 +2,10 @@
  * need, and the memory into which they are read. Private to loader/host/ahead/.
  *
  * Planning: the rows' samples are located in the index, sorted by shard and offset, and neighbours
- * become one request. A stage's memory, one range of the arena, holds the requests' bytes, each
- * from a multiple of FF_READ_BLOCK on, and after them the slots of compressed frames:
+ * become one request. Requests to a disk are in that order, those for a set behind a URL in the
+ * order in which the rows need them: the first batch then waits for its own samples only. A stage's
+ * memory, one range of the arena, holds the requests' bytes, each from a multiple of FF_READ_BLOCK
+ * on, and after them the slots of compressed frames:
  *
  *     request 0 | request 1 | ... | slots of frame 0 | slots of frame 1 | ...
  */
@@ -28,10 +30,13 @@ typedef struct ff_ahead_stage {
     atomic_bool awaited;   /* somebody waits for requests */
     ff_request *request;   /* [request_count] by shard and offset; no two hold the same sample */
     size_t request_count, request_capacity;
+    uint32_t *order; /* [request_count] in which they are read; NULL = as they stand */
+    size_t order_capacity;
+    size_t front; /* of a set behind a URL: all requests before this one in the order are done */
     ff_ahead_frame *frame; /* [frame_count] by shard and offset; of compressed shards */
     size_t frame_count, frame_capacity;
     uint64_t begin, bytes; /* in the arena; bytes at least 1 block */
-    uint8_t *memory;       /* there */
+    uint8_t *memory;       /* there; NULL: the requests' bytes stay in the cache */
 } ff_ahead_stage;
 
 /* The largest size of a stage. */
@@ -40,6 +45,11 @@ typedef struct ff_ahead_limits {
     uint64_t bytes; /* of the stage's memory, at least 16 blocks */
 } ff_ahead_limits;
 
+typedef struct ff_ahead_need {
+    ff_extent extent;
+    uint64_t row; /* the first that needs the extent */
+} ff_ahead_need;
+
 /* The state that a planner uses for every stage. {.rows.settings = ..., .sequence = ..., .limits =
  * ..., .rows_now = limits.rows, .stop = ...}. */
 typedef struct ff_ahead_plan {
@@ -47,8 +57,8 @@ typedef struct ff_ahead_plan {
     ff_sequence sequence;
     ff_ahead_limits limits;
     uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
-    ff_extent *extent; /* the extents of a stage's rows */
-    size_t extent_count, extent_capacity;
+    ff_ahead_need *need; /* of a stage's rows */
+    size_t need_count, need_capacity;
     const atomic_bool *stop; /* set to abandon the stage that is being planned */
 } ff_ahead_plan;
 
@@ -57,7 +67,7 @@ typedef struct ff_ahead_plan {
  * block a stage ends with its group at the latest. */
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
 
-/* Sets the addresses of the requests' bytes, once the stage has memory. */
+/* Sets the addresses of the requests' bytes, once the stage has memory; NULL: it needs none. */
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
 
 /* The request that holds all these bytes of a shard's file, or NULL. */

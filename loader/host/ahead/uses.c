@@ -3,6 +3,8 @@
 #include "format/storage/cache.h"
 #include "loader/host/rows.h"
 
+#include <stdlib.h>
+
 ff_status ff_uses_number(uint32_t **first, ff_dataset *dataset, ff_error *error) {
     const uint32_t shards = ff_dataset_shard_count(dataset);
     uint64_t pieces = 0;
@@ -37,8 +39,17 @@ static void find_rows(const ff_loader_settings *settings, uint64_t *begin, uint6
     *end = ff_order_cut(order, machine + 1);
 }
 
-void ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uint32_t epoch,
-                  ff_uses_take *take, void *context) {
+bool ff_uses_groups(const ff_loader_settings *settings) {
+    return ff_order_has_blocks(settings->order.kind) && settings->ahead.bytes &&
+           !settings->ahead.blocks;
+}
+
+ff_status ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uint32_t epoch,
+                       bool by_group, ff_uses_take *take, void *context, ff_error *error) {
+    uint64_t *seen = NULL; /* by piece: 1 + the group that has used the piece */
+    if (by_group)
+        FF_TRY(ff_alloc(&seen, first[ff_dataset_shard_count(settings->dataset)], sizeof *seen,
+                        "an order", error));
     const ff_sequence *sequence = &settings->sequence;
     const uint64_t batches = (sequence->epoch_batches + sequence->cuts - 1) / sequence->cuts;
     ff_rows rows = {.settings = settings};
@@ -55,9 +66,15 @@ void ff_uses_walk(const ff_loader_settings *settings, const uint32_t *first, uin
             if (ff_dataset_extent_guess(settings->dataset, ff_rows_sample(&rows, &batch, 0),
                                         &extent, NULL) != FF_OK)
                 continue;
+            const uint64_t group = by_group ? ff_order_group(&rows.order, batch.position) : 0;
             const uint32_t own = first[extent.shard];
             const uint64_t last = (extent.offset + extent.bytes - 1) / FF_PIECE_BYTES;
-            for (uint64_t p = extent.offset / FF_PIECE_BYTES; p <= last; p++)
+            for (uint64_t p = extent.offset / FF_PIECE_BYTES; p <= last; p++) {
+                if (seen && seen[own + p] == group + 1) continue;
+                if (seen) seen[own + p] = group + 1;
                 take(context, own + (uint32_t)p, (uint32_t)batch.position);
+            }
         }
+    free(seen);
+    return FF_OK;
 }
