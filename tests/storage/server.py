@@ -55,6 +55,11 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
                 with open(path, "rb") as file:
                     self.objects["%s/%s" % (prefix, os.path.relpath(path, folder))] = file.read()
 
+    def settle(self):
+        """Returns once nobody is connected: what killed clients had sent is done."""
+        while any("process_request_thread" in one.name for one in threading.enumerate()):
+            time.sleep(0.01)
+
     def tag(self, name, data):
         """The ETag of an object: of its parts, or its MD5."""
         if name in self.tags:

@@ -256,6 +256,7 @@ def killed_pushes(server, env, kills):
             kill_after(["push", folder, "s3://bucket/set"], env, dice.uniform(0.05, 0.6))
             rounds += 1
         server.fault = None
+        server.settle()
         server.forget()
         there = len([name for name in server.objects if name.endswith(".ffs")])
         done = run("push", folder, "s3://bucket/set", env=env)
