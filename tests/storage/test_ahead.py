@@ -22,14 +22,13 @@ def fresh(server):
 
 
 def pieces_of(numbers):
-    """The pieces of 1 MiB that the blocks of these samples take in the only shard, after its header of 4096 bytes."""
-    block = OPTIONS["block"] * SIDE * SIDE * 3
-    begins = [4096 + number // OPTIONS["block"] * block for number in numbers]
-    return {piece for begin in begins for piece in range(begin // MIB, (begin + block - 1) // MIB + 1)}
+    """The pieces of 1 MiB in which these samples begin, in the only shard, after its header of 4096 bytes; and the next ones, in which others end."""
+    begins = [(4096 + number * SIDE * SIDE * 3) // MIB for number in numbers]
+    return {begin + more for begin in begins for more in (0, 1)}
 
 
 def first_batch(server, expected):
-    """The server answers requests for the pieces of the first batch's blocks only, until that batch is there. 64 requests are on their way at a time."""
+    """The server answers requests for the pieces of the first batch's samples only, until that batch is there. 64 requests are on their way at a time."""
     fresh(server)
     wanted, first = pieces_of(expected[0][0]), threading.Event()
     tap.ok(max(wanted) > 100, "the first batch needs pieces that are far apart", sorted(wanted))

@@ -1,5 +1,7 @@
 #include "loader/host/ahead/stage.h"
 
+#include "format/storage/cache.h"
+
 #include <stdlib.h>
 
 /* Neighbours at most this far apart are read together: a disk reads these bytes in less time than
@@ -102,8 +104,14 @@ static uint64_t request_limit(const ff_loader_settings *settings) {
     return larger ? block : REQUEST_BYTES;
 }
 
-static bool joins(const ff_request *request, const ff_extent *extent, uint64_t limit) {
+/* Behind a URL the samples that begin in one piece of the cache are one request: what the first
+ * batch waits for is then the least. */
+static bool joins(const ff_ahead_plan *plan, const ff_request *request, const ff_extent *extent,
+                  uint64_t limit) {
     const uint64_t end = request->offset + request->bytes;
+    if (ff_dataset_is_remote(plan->rows.settings->dataset) &&
+        request->offset / FF_PIECE_BYTES != extent->offset / FF_PIECE_BYTES)
+        return false;
     return request->shard == extent->shard && extent->offset <= end + GAP_BYTES &&
            extent->offset + extent->bytes <= request->offset + limit;
 }
@@ -116,7 +124,7 @@ static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_er
     stage->request_count = stage->frame_count = 0;
     for (size_t i = 0; i < plan->need_count; i++) {
         const ff_extent *extent = &plan->need[i].extent;
-        if (!last || !joins(last, extent, limit)) {
+        if (!last || !joins(plan, last, extent, limit)) {
             FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
                               sizeof *stage->request, "requests", error));
             last = &stage->request[stage->request_count++];
