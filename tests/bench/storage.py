@@ -3,8 +3,9 @@ through its files as a web server's (ours) or as an S3 bucket's objects (the pee
 of 256 in shuffled order (ours: block), two workers, a loop without a model; each loader begins with an empty cache.
 
 first batch: seconds from the loader's construction. epoch 1: from the server; epoch 2: from a cache that holds the set. fetched: bytes of
-the server in epochs 2 and 3, half of them, of the set, with a cache of half the set (the least: 0.5 by Belady's bound for an order that reads each piece once an
-epoch); once, and given up after HALF_S. memory: the most without page cache, of all its processes. Each number is the median of ROUNDS; loaders take turns.
+the server in epochs 2 and 3, the mean, of the set, with a cache of half the set (the least: 0.5 by Belady's bound for an order that reads
+each piece once an epoch); once, and given up after HALF_S. memory: the most without page cache, of all its processes. Each number is the
+median of ROUNDS; loaders take turns.
 Goals: ahead in all, 5 times in rate if the link is not the limit; 0.9 of the link's rate in epoch 1; 0.6 fetched.
 
 Needs root, ip, tc and nginx. Peers come from PyPI (environments.py). Environment: BUILD, GB (1), MBIT (400), ROUNDS (3), BENCH_DIR."""

@@ -305,6 +305,17 @@ static bool await(ff_ahead *ahead, ff_request *request) {
     return state == FF_REQUEST_READ;
 }
 
+/* The bytes of a part of a shard's file, once all of its requests are done; NULL if they could not
+ * be read, are not in the stage, or stay in the cache. */
+static const uint8_t *await_bytes(ff_ahead *ahead, const ff_ahead_stage *stage, uint32_t shard,
+                                  uint64_t offset, uint64_t bytes) {
+    size_t count;
+    ff_request *request = ff_ahead_stage_requests(stage, shard, offset, bytes, &count);
+    bool there = request != NULL;
+    for (size_t i = 0; there && i < count; i++) there = await(ahead, &request[i]);
+    return there && request->to ? request->to + (offset - request->offset) : NULL;
+}
+
 /* Decompresses a frame, or waits for the thread that does; *ready = false if its bytes could not be
  * read. */
 static ff_status unpack(ff_ahead *ahead, ff_ahead_stage *stage, ff_ahead_frame *frame,
@@ -317,12 +328,10 @@ static ff_status unpack(ff_ahead *ahead, ff_ahead_stage *stage, ff_ahead_frame *
     if (!*ready) atomic_store(&frame->state, FF_FRAME_IN_WORK);
     pthread_mutex_unlock(&ahead->mutex);
     if (*ready) return FF_OK;
-    ff_request *request =
-        ff_ahead_stage_request(stage, extent->shard, extent->offset, extent->bytes);
+    const uint8_t *bytes = await_bytes(ahead, stage, extent->shard, extent->offset, extent->bytes);
     ff_status status = FF_OK;
-    if (request && await(ahead, request)) {
-        status = ff_reader_unpack(reader, extent, request->to + (extent->offset - request->offset),
-                                  stage->memory + frame->place, error);
+    if (bytes) {
+        status = ff_reader_unpack(reader, extent, bytes, stage->memory + frame->place, error);
         *ready = status == FF_OK;
     }
     pthread_mutex_lock(&ahead->mutex);
@@ -346,8 +355,8 @@ ff_status ff_ahead_find(void *context, ff_reader *reader, const ff_entry *entry,
         if (ready) *slot = stage->memory + frame->place + (entry->offset - frame->extent.slots);
         return FF_OK;
     }
-    ff_request *request = ff_ahead_stage_request(stage, entry->shard, entry->offset, entry->bytes);
-    if (request && await(cursor->ahead, request) && request->to)
-        *slot = request->to + (entry->offset - request->offset);
+    const uint8_t *bytes =
+        await_bytes(cursor->ahead, stage, entry->shard, entry->offset, entry->bytes);
+    if (bytes) *slot = bytes;
     return FF_OK;
 }

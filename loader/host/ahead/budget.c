@@ -70,9 +70,9 @@ static bool fits_cache(const ff_loader_settings *settings, uint64_t groups_bytes
     for (size_t i = 0; i < ff_dataset_set_count(dataset); i++)
         if (!ff_dataset_is_remote(ff_dataset_set(dataset, i))) return false;
     if (!ff_dataset_cache(dataset, &place, &limit, &all, &there)) return false;
-    /* A block begins and ends within pieces. */
+    /* A block begins and ends within pieces: one more than its bytes fill. */
     const uint64_t blocks = 2 * least(settings->order.group, all_blocks(settings));
-    return all <= limit || groups_bytes + blocks * 2 * FF_PIECE_BYTES <= limit / 2;
+    return all <= limit || groups_bytes + blocks * FF_PIECE_BYTES <= limit / 2;
 }
 
 ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t given) {

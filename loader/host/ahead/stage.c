@@ -104,38 +104,63 @@ static uint64_t request_limit(const ff_loader_settings *settings) {
     return larger ? block : REQUEST_BYTES;
 }
 
-/* Behind a URL the samples that begin in one piece of the cache are one request: what the first
- * batch waits for is then the least. */
-static bool joins(const ff_ahead_plan *plan, const ff_request *request, const ff_extent *extent,
-                  uint64_t limit) {
+static bool joins(const ff_request *request, const ff_request *part, uint64_t limit) {
     const uint64_t end = request->offset + request->bytes;
-    if (ff_dataset_is_remote(plan->rows.settings->dataset) &&
-        request->offset / FF_PIECE_BYTES != extent->offset / FF_PIECE_BYTES)
-        return false;
-    return request->shard == extent->shard && extent->offset <= end + GAP_BYTES &&
-           extent->offset + extent->bytes <= request->offset + limit;
+    return request->shard == part->shard && part->offset <= end + GAP_BYTES &&
+           part->offset + part->bytes <= request->offset + limit;
+}
+
+/* Adds bytes that lie after all that were added before. */
+static ff_status add_bytes(ff_ahead_stage *stage, const ff_request *part, bool may_join,
+                           uint64_t limit, ff_error *error) {
+    ff_request *last = stage->request_count ? &stage->request[stage->request_count - 1] : NULL;
+    if (!last || !may_join || !joins(last, part, limit)) {
+        FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
+                          sizeof *stage->request, "requests", error));
+        last = &stage->request[stage->request_count++];
+        last->shard = part->shard;
+        last->offset = part->offset & ~(FF_READ_BLOCK - 1);
+        last->bytes = 0;
+        last->row = part->row;
+    }
+    if (part->row < last->row) last->row = part->row;
+    if (part->offset + part->bytes > last->offset + last->bytes)
+        last->bytes = part->offset + part->bytes - last->offset;
+    return FF_OK;
+}
+
+/* Behind a URL a request stays within a piece of the cache: so each piece is needed at one time,
+ * and a row waits for the pieces of its sample only. */
+static ff_status add_pieces(ff_ahead_stage *stage, const ff_request *whole, uint64_t limit,
+                            ff_error *error) {
+    const uint64_t end = whole->offset + whole->bytes;
+    for (uint64_t at = whole->offset, next; at < end; at = next) {
+        const ff_request *last =
+            stage->request_count ? &stage->request[stage->request_count - 1] : NULL;
+        const uint64_t piece = at / FF_PIECE_BYTES;
+        next = (piece + 1) * FF_PIECE_BYTES < end ? (piece + 1) * FF_PIECE_BYTES : end;
+        const ff_request part = {
+            .shard = whole->shard, .row = whole->row, .offset = at, .bytes = next - at};
+        FF_TRY(
+            add_bytes(stage, &part, last && last->offset / FF_PIECE_BYTES == piece, limit, error));
+    }
+    return FF_OK;
 }
 
 /* From the extents to requests and frames, and the memory they take. */
 static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_error *error) {
     const bool packed = plan->rows.settings->metadata->compression == FF_COMPRESSION_ZSTD;
+    const bool remote = ff_dataset_is_remote(plan->rows.settings->dataset);
     const uint64_t limit = request_limit(plan->rows.settings);
-    ff_request *last = NULL;
     stage->request_count = stage->frame_count = 0;
     for (size_t i = 0; i < plan->need_count; i++) {
         const ff_extent *extent = &plan->need[i].extent;
-        if (!last || !joins(plan, last, extent, limit)) {
-            FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
-                              sizeof *stage->request, "requests", error));
-            last = &stage->request[stage->request_count++];
-            last->shard = extent->shard;
-            last->offset = extent->offset & ~(FF_READ_BLOCK - 1);
-            last->bytes = 0;
-            last->row = plan->need[i].row;
-        }
-        if (plan->need[i].row < last->row) last->row = plan->need[i].row;
-        if (extent->offset + extent->bytes > last->offset + last->bytes)
-            last->bytes = extent->offset + extent->bytes - last->offset;
+        const ff_request part = {.shard = extent->shard,
+                                 .row = plan->need[i].row,
+                                 .offset = extent->offset,
+                                 .bytes = extent->bytes};
+        FF_TRY(remote ? add_pieces(stage, &part, limit, error)
+                      : add_bytes(stage, &part, true, limit, error));
         if (!packed) continue;
         FF_TRY(ff_reserve(&stage->frame, &stage->frame_capacity, stage->frame_count + 1,
                           sizeof *stage->frame, "frames", error));
@@ -156,7 +181,23 @@ static int compare_rows(const void *a, const void *b, void *requests) {
     const ff_request *request = requests;
     const uint64_t left = request[*(const uint32_t *)a].row,
                    right = request[*(const uint32_t *)b].row;
-    return (left > right) - (left < right);
+    if (left != right) return left < right ? -1 : 1;
+    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+/* All requests within a piece are as urgent as the first. */
+static void share_rows(ff_ahead_stage *stage) {
+    for (size_t begin = 0, end; begin < stage->request_count; begin = end) {
+        ff_request *request = &stage->request[begin];
+        const uint64_t piece = request->offset / FF_PIECE_BYTES;
+        uint64_t row = request->row;
+        for (end = begin; end < stage->request_count; end++) {
+            const ff_request *other = &stage->request[end];
+            if (other->shard != request->shard || other->offset / FF_PIECE_BYTES != piece) break;
+            if (other->row < row) row = other->row;
+        }
+        for (size_t i = begin; i < end; i++) stage->request[i].row = row;
+    }
 }
 
 /* The order in which the rows need them. A disk reads in its own. */
@@ -164,6 +205,7 @@ static ff_status order_requests(const ff_ahead_plan *plan, ff_ahead_stage *stage
     if (!ff_dataset_is_remote(plan->rows.settings->dataset)) return FF_OK;
     FF_TRY(ff_reserve(&stage->order, &stage->order_capacity, stage->request_count,
                       sizeof *stage->order, "requests", error));
+    share_rows(stage);
     for (size_t i = 0; i < stage->request_count; i++) stage->order[i] = (uint32_t)i;
     qsort_r(stage->order, stage->request_count, sizeof *stage->order, compare_rows, stage->request);
     return FF_OK;
@@ -221,8 +263,8 @@ static bool is_after(uint32_t shard, uint64_t offset, uint32_t than_shard, uint6
     return shard != than_shard ? shard > than_shard : offset > than;
 }
 
-ff_request *ff_ahead_stage_request(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
-                                   uint64_t bytes) {
+ff_request *ff_ahead_stage_requests(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                    uint64_t bytes, size_t *count) {
     size_t low = 0, high = stage->request_count;
     while (low < high) { /* the first one after it */
         const size_t middle = low + (high - low) / 2;
@@ -233,10 +275,16 @@ ff_request *ff_ahead_stage_request(const ff_ahead_stage *stage, uint32_t shard, 
             low = middle + 1;
     }
     if (!low) return NULL;
-    ff_request *request = &stage->request[low - 1];
-    const bool holds = request->shard == shard && offset - request->offset <= request->bytes &&
-                       bytes <= request->bytes - (offset - request->offset);
-    return holds ? request : NULL;
+    ff_request *first = &stage->request[low - 1];
+    uint64_t at = offset;
+    for (*count = 0; at < offset + bytes; ++*count) {
+        const ff_request *request = first + *count;
+        const bool holds = low - 1 + *count < stage->request_count && request->shard == shard &&
+                           (*count ? request->offset == at : at - request->offset < request->bytes);
+        if (!holds) return NULL;
+        at = request->offset + request->bytes;
+    }
+    return first;
 }
 
 ff_ahead_frame *ff_ahead_stage_frame(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,

@@ -70,9 +70,10 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
 /* Sets the addresses of the requests' bytes, once the stage has memory; NULL: it needs none. */
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
 
-/* The request that holds all these bytes of a shard's file, or NULL. */
-ff_request *ff_ahead_stage_request(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
-                                   uint64_t bytes);
+/* The first of *count requests, one after another in the stage and in its memory, that hold all
+ * these bytes of a shard's file; NULL if there are none. */
+ff_request *ff_ahead_stage_requests(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                    uint64_t bytes, size_t *count);
 /* The frame that holds all these bytes of a shard's payload, or NULL. */
 ff_ahead_frame *ff_ahead_stage_frame(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
                                      uint64_t bytes);
