@@ -1,10 +1,12 @@
 /* What a cache fetches, and what callers are promised about it. */
+#include "format/base/path.h"
 #include "format/storage/pieces.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,45 +15,60 @@ enum { RUN_PIECES = 16 };
 
 /* ---- fetching ------------------------------------------------------------------------------- */
 
-/* Maps a part of an object's file for writing. The space is taken first: writing into a mapping of
- * a full disk would end the process. */
-static ff_status map_range(const ff_cache *cache, uint32_t object, uint64_t begin, uint64_t length,
-                           char **map, ff_error *error) {
+/* Fetches bytes into an open file of the cache. The space is taken first, so a full disk is noticed
+ * before anything is asked for. */
+static ff_status fetch_into(ff_cache *cache, uint32_t object, ff_object *known, int descriptor,
+                            uint64_t offset, uint64_t bytes, ff_error *error) {
     const char *name = cache->file[object].name;
-    int descriptor;
-    ff_status status = FF_OK;
-    FF_TRY(ff_cache_file_open(cache, object, &descriptor, error));
-    *map = MAP_FAILED;
-    if (fallocate(descriptor, 0, (off_t)begin, (off_t)length))
-        status = ff_fail_errno(error, "%s/%s: cannot take space in the cache", cache->folder, name);
-    else
-        *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)begin);
-    if (status == FF_OK && *map == MAP_FAILED)
-        status = ff_fail_errno(error, "%s/%s: cannot map", cache->folder, name);
-    close(descriptor);
+    char *path;
+    if (fallocate(descriptor, 0, (off_t)offset, (off_t)bytes))
+        return ff_fail_errno(error, "%s/%s: cannot take space in the cache", cache->folder, name);
+    FF_TRY(ff_path_join(&path, cache->folder, name, error));
+    const ff_status status = ff_storage_read_to_file(cache->storage, name, known, offset, bytes,
+                                                     descriptor, path, error);
+    free(path);
     return status;
 }
 
-/* Fetches bytes of an object into its file. */
+/* Opens an object's file once fewer than writing_most are open: connections need descriptors, too.
+ */
+static ff_status begin_writing(ff_cache *cache, uint32_t object, ff_object *known, int *descriptor,
+                               ff_error *error) {
+    ff_status status = FF_OK;
+    pthread_mutex_lock(&cache->mutex);
+    for (;;) {
+        while (cache->writing >= cache->writing_most)
+            pthread_cond_wait(&cache->done, &cache->mutex);
+        errno = 0;
+        status = ff_cache_file_open(cache, object, descriptor, error);
+        if (status == FF_OK || errno != EMFILE || !cache->writing) break;
+        pthread_cond_wait(&cache->done, &cache->mutex);
+    }
+    if (status == FF_OK) cache->writing++;
+    *known = cache->file[object].known;
+    pthread_mutex_unlock(&cache->mutex);
+    return status;
+}
+
+/* Fetches bytes of an object into its file. They are written, not copied into a mapping: threads
+ * that map, touch and unmap memory at the same time wait for one another. */
 static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
                        ff_error *error) {
     struct ff_cache_file *file = &cache->file[object];
-    const uint64_t begin = offset & ~UINT64_C(4095), length = offset + bytes - begin;
-    char *map;
+    ff_object known;
+    int descriptor;
     if (!bytes) return FF_OK;
-    FF_TRY(map_range(cache, object, begin, length, &map, error));
-    pthread_mutex_lock(&cache->mutex);
-    ff_object known = file->known;
-    pthread_mutex_unlock(&cache->mutex);
+    FF_TRY(begin_writing(cache, object, &known, &descriptor, error));
     known.bytes = file->bytes;
-    ff_status status = ff_storage_read(cache->storage, file->name, &known, offset, bytes,
-                                       map + (offset - begin), error);
-    munmap(map, length);
+    ff_status status = fetch_into(cache, object, &known, descriptor, offset, bytes, error);
+    close(descriptor);
     if (status == FF_OK && known.bytes != file->bytes)
         status = ff_fail(error, FF_BAD_DATA, "%s/%s: %" PRIu64 " bytes long, wanted %" PRIu64,
                          ff_storage_url(cache->storage), file->name, known.bytes, file->bytes);
     pthread_mutex_lock(&cache->mutex);
     if (status == FF_OK && !*file->known.version) file->known = known;
+    cache->writing--;
+    pthread_cond_broadcast(&cache->done);
     pthread_mutex_unlock(&cache->mutex);
     return status;
 }

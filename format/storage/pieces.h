@@ -76,8 +76,9 @@ struct ff_cache {
     atomic_uint_least32_t *fetched; /* [pieces]: the number of the fetch */
     int usage_descriptor;
     atomic_uint_least64_t *usage; /* bytes of the whole cache */
-    pthread_mutex_t mutex;        /* of `busy` and `known` */
+    pthread_mutex_t mutex;        /* of `busy`, `known` and `writing` */
     pthread_cond_t done;
+    uint32_t writing, writing_most; /* files that are open while their bytes arrive */
     atomic_ushort *wanted;    /* [pieces]: callers that read them, or wait for all of a range */
     bool *busy;               /* [pieces]: a thread of this process fetches or removes it */
     pthread_mutex_t removing; /* of all below: one thread at a time removes */

@@ -273,7 +273,7 @@ ff_status ff_request_send(ff_client *client, const ff_request *request, ff_respo
         if (later) return ff_fail_within(error, status, "%s", request->what);
         FF_TRY(status);
         const long code = response->code;
-        const bool whole = !request->to || now.got == wanted_bytes(request, response);
+        const bool whole = !request->object || now.got == wanted_bytes(request, response);
         if (result == CURLE_OK && code >= 200 && code < 300) set_lost(client, false);
         if (result == CURLE_OK && code >= 200 && code < 300 && whole) return FF_OK;
         if (result == CURLE_OK && ((code == 404 && request->may_lack) || code == 416)) return FF_OK;

@@ -32,11 +32,14 @@ typedef struct ff_request {
     int send_fd;
     const char *send_path;
     uint64_t send_offset, send_bytes;
-    /* The body that is received: exactly the `bytes` at `offset` of an object into `to`; or, if
-     * `to` is NULL, all of it into the empty `text`, at most `limit` bytes; NULL: nowhere. */
+    /* The body that is received: with `object` exactly the `bytes` at `offset` of an object, into
+     * `to` or, if `to` is NULL, to the same offset of a file; without `object` all of the body into
+     * the empty `text`, at most `limit` bytes; NULL: nowhere. */
     void *to;
+    int to_fd;
+    const char *to_path;
     uint64_t offset, bytes;
-    ff_object *object; /* with `to`: compared with the response, and filled if it has no version */
+    ff_object *object; /* compared with the response, and filled if it has no version */
     ff_buffer *text;
     size_t limit;
     bool may_lack; /* 404 is no failure */

@@ -258,22 +258,33 @@ ff_status ff_storage_look_ahead(ff_storage *storage, const char *name, bool *the
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object, uint64_t offset,
-                          uint64_t bytes, void *to, ff_error *error) {
+/* Reads into memory or a file. */
+static ff_status read_range(ff_storage *storage, const char *name, ff_request *request,
+                            ff_error *error) {
     char *url, *what;
     ff_response response;
     FF_TRY(names(storage, name, &url, &what, error));
-    const ff_request request = {.method = "GET",
-                                .url = url,
-                                .what = what,
-                                .to = to,
-                                .offset = offset,
-                                .bytes = bytes,
-                                .object = object};
-    ff_status status = ff_request_send(storage->client, &request, &response, error);
+    request->method = "GET";
+    request->url = url;
+    request->what = what;
+    ff_status status = ff_request_send(storage->client, request, &response, error);
     if (status == FF_OK && response.code == 416)
         status = ff_fail(error, FF_IO, "%s: was replaced while it was read", what);
     free(url);
     free(what);
     return status;
+}
+
+ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object, uint64_t offset,
+                          uint64_t bytes, void *to, ff_error *error) {
+    ff_request request = {.to = to, .offset = offset, .bytes = bytes, .object = object};
+    return read_range(storage, name, &request, error);
+}
+
+ff_status ff_storage_read_to_file(ff_storage *storage, const char *name, ff_object *object,
+                                  uint64_t offset, uint64_t bytes, int file, const char *path,
+                                  ff_error *error) {
+    ff_request request = {
+        .to_fd = file, .to_path = path, .offset = offset, .bytes = bytes, .object = object};
+    return read_range(storage, name, &request, error);
 }

@@ -124,6 +124,12 @@ FF_MUST_USE ff_status ff_storage_look_ahead(ff_storage *storage, const char *nam
 FF_MUST_USE ff_status ff_storage_read(ff_storage *storage, const char *name, ff_object *object,
                                       uint64_t offset, uint64_t bytes, void *to, ff_error *error);
 
+/* The same into a file that is open for writing, at the offset that the bytes have in the object.
+ * path: for messages. */
+FF_MUST_USE ff_status ff_storage_read_to_file(ff_storage *storage, const char *name,
+                                              ff_object *object, uint64_t offset, uint64_t bytes,
+                                              int file, const char *path, ff_error *error);
+
 /* FF_USAGE if it cannot be written: it is a web server. */
 FF_MUST_USE ff_status ff_storage_may_write(const ff_storage *storage, ff_error *error);
 

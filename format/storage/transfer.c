@@ -1,5 +1,6 @@
 #include "format/storage/transfer.h"
 
+#include "format/base/file.h"
 #include "format/base/read.h"
 #include "format/base/thread.h"
 
@@ -131,7 +132,7 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
         now->said_bytes += more;
         return length;
     }
-    if (!request->to) {
+    if (!request->object) {
         if (!request->text) return length;
         if (request->text->length + length <= request->limit)
             return ff_buffer_add(request->text, bytes, length, &now->failure) == FF_OK ? length : 0;
@@ -148,7 +149,11 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context) {
                        request->what, request->bytes);
         return 0;
     }
-    memcpy((char *)request->to + now->got, bytes, length);
+    if (request->to)
+        memcpy((char *)request->to + now->got, bytes, length);
+    else if (ff_write_at(request->to_fd, request->to_path, bytes, length,
+                         request->offset + now->got, &now->failure) != FF_OK)
+        return 0;
     now->got += length;
     now->moved_ns = ff_now_ns();
     return length;
@@ -282,7 +287,7 @@ ff_status ff_attempt_run(ff_attempt *now, const char *user, const char *token, C
     if (token) FF_TRY_DONE(add_header(client->curl, &headers, token, error));
     if (request->header) FF_TRY_DONE(add_header(client->curl, &headers, request->header, error));
     set_up(now, headers, user, signature);
-    if (request->to) {
+    if (request->object) {
         snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, request->offset + now->got,
                  request->offset + request->bytes - 1);
         client->curl->easy_setopt(now->handle, CURLOPT_RANGE, range);
