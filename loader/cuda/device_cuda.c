@@ -16,13 +16,24 @@ static cudaEvent_t event_of(ff_event *event) {
     return (cudaEvent_t)event;
 }
 
-/* What to do about a GPU that cannot be used ("CUDA Runtime API", cudaError_t). */
-static const char *advice(cudaError_t code) {
-    return code == cudaErrorDevicesUnavailable
-               ? "; another process may have the GPU to itself: see nvidia-smi -q -d COMPUTE"
-           : code == cudaErrorECCUncorrectable
-               ? "; the GPU's memory is damaged: reset the GPU, or use another one"
-               : "";
+/* What to do about a GPU that cannot be used ("CUDA Runtime API", cudaError_t). A GPU that has
+ * fallen off the bus is an unknown error, or a failed launch; the driver's log has the reason
+ * (NVIDIA's "Xid Errors"). */
+static const char *cuda_error_advice(int code) {
+    switch ((cudaError_t)code) {
+    case cudaErrorMemoryAllocation:
+        return "; smaller batches and placement stream need less; nvidia-smi shows what else uses "
+               "the GPU";
+    case cudaErrorDevicesUnavailable:
+        return "; another process may have the GPU to itself: see nvidia-smi -q -d COMPUTE";
+    case cudaErrorECCUncorrectable:
+        return "; the GPU's memory is damaged: reset the GPU, or use another one";
+    case cudaErrorLaunchFailure:
+    case cudaErrorUnknown:
+        return "; the GPU may be gone: the driver's reason is in the kernel's log (sudo dmesg | "
+               "grep Xid)";
+    default: return "";
+    }
 }
 
 /* Clears CUDA's last error, which a launcher would otherwise return: it is reported here. */
@@ -30,7 +41,7 @@ static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error 
     (void)cudaGetLastError();
     return ff_fail(error, code == cudaErrorMemoryAllocation ? FF_NO_MEMORY : FF_FAILED,
                    "cuda:%d: %s failed: %s (%s)%s", ordinal, call, cudaGetErrorString(code),
-                   cudaGetErrorName(code), advice(code));
+                   cudaGetErrorName(code), cuda_error_advice((int)code));
 }
 
 /* Evaluates a CUDA call; if the call fails, the enclosing function returns the error. */
@@ -92,8 +103,9 @@ static ff_status cuda_allocate(ff_device *device, void **memory, uint64_t bytes,
         return ff_fail_within(error, status, "%" PRIu64 " bytes for %s", bytes, what);
     return ff_fail(error, FF_NO_MEMORY,
                    "cuda:%d: %s needs %" PRIu64 " bytes of device memory; %" PRIu64 " of %" PRIu64
-                   " are free",
-                   device->ordinal, what, bytes, unused, total);
+                   " are free%s",
+                   device->ordinal, what, bytes, unused, total,
+                   cuda_error_advice(cudaErrorMemoryAllocation));
 }
 
 static void cuda_release(ff_device *device, void *memory) {
@@ -115,7 +127,13 @@ static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t
     if (code == cudaSuccess) return FF_OK;
     *memory = NULL;
     ff_status status = fail(device->ordinal, "cudaHostAlloc", code, error);
-    return ff_fail_within(error, status, "%" PRIu64 " bytes of pinned memory for %s", bytes, what);
+    if (code != cudaErrorMemoryAllocation)
+        return ff_fail_within(error, status, "%" PRIu64 " bytes of pinned memory for %s", bytes,
+                              what);
+    return ff_fail(error, FF_NO_MEMORY,
+                   "cuda:%d: %s needs %" PRIu64 " bytes of pinned memory, which is the host's; "
+                   "free some of it, raise the container's limit, or use smaller batches",
+                   device->ordinal, what, bytes);
 }
 
 static void cuda_release_pinned(ff_device *device, void *memory) {
@@ -320,6 +338,7 @@ static const ff_device_table cuda_table = {
     .name = "cuda",
     .destroy = cuda_destroy,
     .error_name = cuda_error_name,
+    .error_advice = cuda_error_advice,
     .memory = cuda_memory,
     .allocate = cuda_allocate,
     .release = cuda_release,
@@ -358,8 +377,8 @@ ff_status ff_device_cuda_count(int *count, ff_error *error) {
         return FF_OK;
     }
     (void)cudaGetLastError();
-    return ff_fail(error, FF_FAILED, "cudaGetDeviceCount failed: %s (%s)", cudaGetErrorString(code),
-                   cudaGetErrorName(code));
+    return ff_fail(error, FF_FAILED, "cudaGetDeviceCount failed: %s (%s)%s",
+                   cudaGetErrorString(code), cudaGetErrorName(code), cuda_error_advice((int)code));
 }
 
 static int attribute(int ordinal, enum cudaDeviceAttr which) {

@@ -56,6 +56,8 @@ typedef struct ff_device_table {
 
     /* Optional: the name of an error code that a launcher returns; NULL = unknown code. */
     const char *(*error_name)(int code);
+    /* With error_name: what to do, as "; do this", or "". */
+    const char *(*error_advice)(int code);
 
     /* Free and total bytes. */
     ff_status (*memory)(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,

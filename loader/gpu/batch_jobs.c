@@ -252,9 +252,11 @@ void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {
 ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
                                  ff_error *error) {
     if (code == FF_CUDA_OK) return FF_OK;
-    const char *name = device->table->error_name ? device->table->error_name(code) : NULL;
-    return ff_fail(error, FF_FAILED, "the kernel that %s could not be launched: %s (CUDA error %d)",
-                   what, name ? name : "unknown", code);
+    const ff_device_table *table = device->table;
+    const char *name = table->error_name ? table->error_name(code) : NULL;
+    return ff_fail(
+        error, FF_FAILED, "the kernel that %s could not be launched: %s (CUDA error %d)%s", what,
+        name ? name : "unknown", code, table->error_advice ? table->error_advice(code) : "");
 }
 
 ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {

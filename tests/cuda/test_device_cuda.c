@@ -182,12 +182,19 @@ static void every_call_that_fails_is_named(void **state) {
 
 static void what_to_do_is_said(void **state) {
     (void)state;
-    enum { UNAVAILABLE = 46, ECC = 214 };
-    for (int ecc = 0; ecc < 2; ecc++) {
+    static const struct {
+        int code;
+        ff_status status;
+        const char *advice;
+    } told[] = {{OUT_OF_MEMORY, FF_NO_MEMORY, "; smaller batches and placement stream need less"},
+                {46, FF_FAILED, "; another process may have the GPU to itself"},
+                {214, FF_FAILED, "; the GPU's memory is damaged: reset the GPU, or use another"},
+                {719, FF_FAILED, "; the GPU may be gone: the driver's reason is in the kernel's"},
+                {999, FF_FAILED, "; the GPU may be gone: the driver's reason is in the kernel's"}};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         ff_device *device;
-        fake = (fake_cudart){.device = DEVICE, .fail_at = 5, .fail_with = ecc ? ECC : UNAVAILABLE};
-        assert_fails(ff_device_cuda_create(&device, DEVICE, error), FF_FAILED,
-                     ecc ? "use another one" : "another process may have the GPU to itself");
+        fake = (fake_cudart){.device = DEVICE, .fail_at = 5, .fail_with = told[i].code};
+        assert_fails(ff_device_cuda_create(&device, DEVICE, error), told[i].status, told[i].advice);
     }
 }
 
@@ -357,15 +364,17 @@ static void memory_that_is_not_there_is_counted(void **state) {
                      FF_NO_MEMORY);
     assert_null(memory);
     assert_string_equal(failure.message, "cuda:1: the weights needs 6000 bytes of device memory; "
-                                         "1000 of 5000 are free");
+                                         "1000 of 5000 are free; smaller batches and "
+                                         "placement stream need less; nvidia-smi shows what else "
+                                         "uses the GPU");
     fake.fail_at = fake.calls + 3;
     fake.fail_with = OUT_OF_MEMORY;
     assert_int_equal(device->table->allocate_pinned(device, &memory, 70, "the ring", &failure),
                      FF_NO_MEMORY);
     assert_null(memory);
-    assert_string_equal(failure.message, "70 bytes of pinned memory for the ring: cuda:1: "
-                                         "cudaHostAlloc failed: out of memory "
-                                         "(cudaErrorMemoryAllocation)");
+    assert_string_equal(failure.message, "cuda:1: the ring needs 70 bytes of pinned memory, which "
+                                         "is the host's; free some of it, raise the container's "
+                                         "limit, or use smaller batches");
     ff_device_destroy(&device);
     assert_int_equal(fake.last_error, 0);
 }

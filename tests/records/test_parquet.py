@@ -79,6 +79,7 @@ bad("broken gzip", "bad.parquet: column image.bytes: the page at byte ", "do not
 bad("broken snappy", "do not unpack to the", codec=1, compress=lambda data: b"\xff\xff\xff\xff\xff" + data)
 bad("broken zstd", "do not unpack to the", codec=6, compress=lambda data: data)
 bad("more than stated", "do not unpack to the", codec=2, compress=lambda data: gzip.compress(data + b"x"))
+bad("less than stated", "do not unpack to the", codec=2, compress=lambda data: gzip.compress(data[:-1]))
 bad("another encoding", "has encoding 6, wanted plain (0) or a dictionary (2, 8)", encoding=6)
 bad("a dictionary that is missing", "is broken: ", encoding=8)
 bad("more values than rows", "is broken: its number of values", values=3)

@@ -419,6 +419,16 @@ static inline void placement_add_sizes(placement_case *c, uint64_t trial, bool w
     }
 }
 
+/* Samples that are changed and stay u8. */
+static inline placement_case placement_changed(ff_placement placement) {
+    placement_case c = placement_defaults(60);
+    c.set.dtype = c.options.dtype = FF_U8;
+    c.set.channels = 3, c.set.images = true;
+    c.placement = placement;
+    assert_ok(ff_augment_parse(&c.options.augment, "crop=2,flip,randaugment=5:25", error));
+    return c;
+}
+
 static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t trials) {
     for (uint64_t trial = 0; trial < trials; trial++) {
         placement_case c = placement_random(trial, kernels->augment != NULL);
@@ -426,6 +436,10 @@ static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t tr
         c = placement_random(trial, kernels->augment != NULL);
         placement_add_sizes(&c, trial, kernels->augment != NULL);
         if (c.options.size_count) placement_check(&c, kernels);
+    }
+    for (int i = FF_PLACEMENT_RESIDENT; i < FF_PLACEMENT_COUNT && kernels->augment; i++) {
+        placement_case c = placement_changed((ff_placement)i);
+        placement_check(&c, kernels);
     }
 }
 

@@ -66,8 +66,13 @@ ff_status ff_compute_allocate(ff_compute *compute, void *memory_pointer, uint64_
                               const char *what, ff_error *error) {
     const ff_device_table *table = compute->device->table;
     void **memory = memory_pointer;
-    FF_TRY(table->allocate(compute->device, memory, bytes, what, error));
-    ff_status status = table->fill(compute->device, compute->stream, *memory, 0, bytes, error);
+    ff_status status = table->allocate(compute->device, memory, bytes, what, error);
+    if (status != FF_OK) {
+        /* The caller releases what it allocated before, which may still be filled. */
+        (void)!ff_compute_wait(compute, NULL);
+        return status;
+    }
+    status = table->fill(compute->device, compute->stream, *memory, 0, bytes, error);
     if (status != FF_OK) ff_compute_release(compute, *memory);
     if (status != FF_OK) *memory = NULL;
     return status;

@@ -325,7 +325,7 @@ static ff_status warm_up(running *run, ff_error *error) {
     const uint64_t began = ff_now_ns();
     ff_status status = ff_warm_up(run->trainer, error);
     if (ff_machine_device(run->trainer->machine)) run->result.warm_up_ns = ff_now_ns() - began;
-    tell_note(run);
+    if (status == FF_OK) tell_note(run); /* what failed may be the reason of the note */
     return status;
 }
 

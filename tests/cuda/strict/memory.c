@@ -104,6 +104,12 @@ void give_memory(const char *name, int device, void *memory) {
     if (first < end) madvise(arena + first, end - first, MADV_DONTNEED);
 }
 
+size_t memory_held(void) {
+    size_t held = 0;
+    for (size_t i = 0; i < allocation_count; i++) held += allocations[i].live;
+    return held;
+}
+
 size_t find_range(const char *name, const void *at, size_t bytes) {
     const size_t offset = (size_t)((const char *)at - arena);
     const allocation *one = offset >> ARENA_BITS ? NULL : allocation_at(offset);

@@ -40,17 +40,29 @@ strict_counts strict_counted(void) {
 
 static void print_counts(void) {
     const strict_counts c = counts;
+    size_t held = memory_held();
+    for (const thing *one = things; one; one = one->next) held++;
     fprintf(stderr,
             "strict: kernels %llu graphs %llu nodes %llu copies %llu bytes %llu functions %llu "
-            "waits %llu allocations %llu\n",
+            "waits %llu allocations %llu calls %llu held %zu\n",
             (unsigned long long)c.kernels, (unsigned long long)c.graphs,
             (unsigned long long)c.nodes, (unsigned long long)c.copies, (unsigned long long)c.bytes,
             (unsigned long long)c.functions, (unsigned long long)c.waits,
-            (unsigned long long)c.allocations);
+            (unsigned long long)c.allocations, (unsigned long long)c.calls, held);
 }
+
+/* The count at which the variable says that something fails; 0: never. */
+static uint64_t number_of(const char *name) {
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t no_memory_at, gone_at;
 
 __attribute__((constructor)) static void prepare(void) {
     if (getenv("FF_STRICT_COUNTS")) atexit(print_counts);
+    no_memory_at = number_of("FF_STRICT_NO_MEMORY");
+    gone_at = number_of("FF_STRICT_GONE");
 }
 
 /* ---- every call ---- */
@@ -59,7 +71,10 @@ call begin_call(const char *name) {
     if (running)
         fail(running->where, NULL, NULL, "%s in a host function, which must not call CUDA", name);
     lock_all();
-    return (call){name};
+    const bool gone = ++counts.calls >= gone_at && gone_at;
+    if (gone) last_error = cudaErrorUnknown;
+    if (gone) memset(&host_instant, 0xff, sizeof host_instant); /* nothing runs any more */
+    return (call){name, gone};
 }
 
 void end_call(const call *of) {
@@ -80,10 +95,13 @@ cudaError_t cudaGetLastError(void) {
 }
 const char *cudaGetErrorName(cudaError_t error) {
     return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+           : error == cudaErrorUnknown        ? "cudaErrorUnknown"
                                               : "cudaErrorOfTheStandIn";
 }
 const char *cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "refused";
+    return error == cudaErrorMemoryAllocation ? "out of memory"
+           : error == cudaErrorUnknown        ? "unknown error"
+                                              : "refused";
 }
 
 void *hold(sort of, size_t bytes) {
@@ -199,7 +217,9 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
 static cudaError_t allocate(const char *name, int device, void **memory, size_t bytes) {
     *memory = (void *)8; /* must not be used if the call fails */
     if (!is_safe(name)) return cudaErrorStreamCaptureUnsupported;
-    void *found = take_memory(device, bytes, find_place(name, NULL));
+    static uint64_t asked; /* under the lock */
+    const bool fails = ++asked == no_memory_at;
+    void *found = fails ? NULL : take_memory(device, bytes, find_place(name, NULL));
     if (!found) return last_error = cudaErrorMemoryAllocation;
     *memory = found;
     return cudaSuccess;

@@ -68,6 +68,8 @@ extern char *arena;
 /* NULL: the device has not so much. device: or PINNED. */
 void *take_memory(int device, size_t bytes, const place *where);
 void give_memory(const char *name, int device, void *memory);
+/* Allocations that were not released. */
+size_t memory_held(void);
 void memory_info(int device, size_t *unused, size_t *total);
 /* The offset of these bytes in the arena; SIZE_MAX after a failure: they are not in one allocation.
  */
@@ -106,13 +108,16 @@ void each(sort of, void (*function)(void *handle, void *context), void *context)
 /* False after a failure. */
 bool check_handle(const char *call, sort of, const void *handle);
 
-/* Each call of the runtime begins with it. */
+/* Each call of the runtime begins with it, and ends with it once the GPU is gone. */
 typedef struct call {
     const char *name;
+    bool gone;
 } call;
 call begin_call(const char *name);
 void end_call(const call *of);
-#define CALL(name) __attribute__((cleanup(end_call))) const call this_call = begin_call(name)
+#define CALL(name)                                                                                 \
+    __attribute__((cleanup(end_call))) const call this_call = begin_call(name);                    \
+    if (this_call.gone) return cudaErrorUnknown
 cudaError_t refuse(const char *call, cudaError_t code, const char *what);
 
 /* ---- graphs.c ---- */

@@ -27,9 +27,11 @@
  * An event that is not done for certain is now and then not ready.
  *
  * Environment: FF_SIM_CARDS (2) GPUs; FF_SIM_MEMORY is the memory of each in KiB; FF_SIM_SEED;
- * FF_STRICT_COUNTS prints the counts at exit; FF_STRICT_KERNELS is another table of kernels than
- * the one next to the program; the names of launched kernels are added to the file
- * FF_STRICT_LAUNCHED. Any thread. */
+ * FF_STRICT_NO_MEMORY=N: the N-th allocation fails, as if the memory were used up;
+ * FF_STRICT_GONE=N: from the N-th call on every call fails, as after a GPU has fallen off the bus;
+ * FF_STRICT_COUNTS prints the counts at exit, and what was not released; FF_STRICT_KERNELS is
+ * another table of kernels than the one next to the program; the names of launched kernels are
+ * added to the file FF_STRICT_LAUNCHED. Any thread. */
 #ifndef FF_TESTS_STRICT_H
 #define FF_TESTS_STRICT_H
 
@@ -43,6 +45,7 @@ typedef struct strict_counts {
     uint64_t functions;     /* of the host, also in graphs */
     uint64_t waits;         /* of the host, for work that it does not know to be done */
     uint64_t allocations;   /* of device and pinned memory */
+    uint64_t calls;
 } strict_counts;
 strict_counts strict_counted(void);
 

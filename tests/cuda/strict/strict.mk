@@ -15,7 +15,7 @@ STRICT_C     := $(filter-out $(BUILD)/obj/train/compute/cpu/% $(BUILD)/obj/loade
 STRICT_OWN    := $(call objects,$(sort $(wildcard tests/cuda/strict/*.c)))
 STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OWN) \
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
-STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim
+STRICT_MAINS  := fftrain_sim library_sim library_graph_sim library_pool_sim library_calls_sim library_short_sim
 # Tests of tests/cuda/unit as on a card; those that need the simulated device take the stand-in's in its place.
 STRICT_DEVICE_UNITS := $(if $(MODULES),$(addprefix $(BUILD)/strict/test_cuda_,planned probe profile run))
 STRICT_CARD_UNITS := $(addprefix $(BUILD)/strict/,$(notdir $(GPU_TESTS) $(GPU_MODULE_TESTS)))

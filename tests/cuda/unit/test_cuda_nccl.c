@@ -386,6 +386,11 @@ static void test_creation(void **state) {
     setenv("FF_NCCL_SIM_VERSION", "2708", 1);
     expect_created(&(job){0}, 2, "NCCL 2.7.8 is too old", "NCCL 2.7.8 is too old");
     unsetenv("FF_NCCL_SIM_VERSION");
+    setenv("FF_NCCL_SIM_NO_SHM", "1", 1);
+    const char *full = "No space left on device (28); a container needs more of /dev/shm: docker "
+                       "run --shm-size=1g, or --ipc=host";
+    expect_created(&(job){0}, 2, full, full);
+    unsetenv("FF_NCCL_SIM_NO_SHM");
     const char *other = "rank 0 has NCCL 2.28.9 and rank 1 NCCL 2.29.7";
     expect_created(&(job){.change = other_version}, 2, other, other);
     expect_created(&(job){.last_leaves = true, .timeout_ns = SECOND / 5}, 2,

@@ -455,9 +455,13 @@ static void any_gradient_skips_the_update(void **state) {
     close_machine(&m);
 }
 
-/* A launcher's error is reported by the device's name for it. */
+/* A launcher's error is reported by the device's name for it, with what to do. */
 static const char *name_of(int code) {
     return code == FF_CUDA_INVALID_VALUE ? "cudaErrorInvalidValue" : NULL;
+}
+
+static const char *advice_on(int code) {
+    return code == FF_CUDA_INVALID_VALUE ? "; look" : "";
 }
 
 static void launch_errors_have_names(void **state) {
@@ -467,11 +471,12 @@ static void launch_errors_have_names(void **state) {
     ff_device_table named = *m.device->table;
     const ff_device_table *kept = m.device->table;
     named.error_name = name_of;
+    named.error_advice = advice_on;
     m.device->table = &named;
     const struct {
         int code;
         const char *text;
-    } told[] = {{FF_CUDA_INVALID_VALUE, "norm_train: cudaErrorInvalidValue (CUDA error 1)"},
+    } told[] = {{FF_CUDA_INVALID_VALUE, "norm_train: cudaErrorInvalidValue (CUDA error 1); look"},
                 {700, "norm_train: unknown (CUDA error 700)"}};
     for (int i = 0; i < 2; i++) {
         ff_error failure = {0};

@@ -52,11 +52,19 @@ static ff_status kept(const nccl_comm *comm, ff_error *error) {
                : ff_fail(error, comm->failure.status, "%s", comm->failure.message);
 }
 
+/* NCCL's guide, "Shared memory": ranks of a host share memory in /dev/shm, of which a container has
+ * 64 MB unless it asks for more. */
+static const char *advice(const char *last) {
+    return strstr(last, "shared memory segment")
+               ? "; a container needs more of /dev/shm: docker run --shm-size=1g, or --ipc=host"
+               : "";
+}
+
 static ff_status fail_result(const ff_nccl_library *nccl, const char *call, int result,
                              ff_ncclComm_t comm, ff_error *error) {
-    const char *last = nccl->last_error(comm);
-    return ff_fail(error, FF_FAILED, "NCCL: %s failed: %s%s%s", call, nccl->error_string(result),
-                   last && *last ? ": " : "", last ? last : "");
+    const char *found = nccl->last_error(comm), *last = found ? found : "";
+    return ff_fail(error, FF_FAILED, "NCCL: %s failed: %s%s%s%s", call, nccl->error_string(result),
+                   *last ? ": " : "", last, advice(last));
 }
 
 /* The state of the last call: FF_ncclInProgress, FF_ncclSuccess, or an error. */

@@ -19,8 +19,9 @@ void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
     if (!result) return;
     const ff_device_table *table = compute->device->table;
     const char *name = table->error_name ? table->error_name(result) : NULL;
-    ff_fail(ff_compute_error(compute), FF_FAILED, "%s: %s (CUDA error %d)", entry,
-            name ? name : "unknown", result);
+    ff_fail(ff_compute_error(compute), FF_FAILED, "%s: %s (CUDA error %d)%s", entry,
+            name ? name : "unknown", result,
+            table->error_advice ? table->error_advice(result) : "");
 }
 
 static void close_cuda(ff_compute *compute) {

@@ -10,7 +10,7 @@
  *
  * Environment: FF_NCCL_SIM_DELAY_NS: one call and one collective in four wait up to that long;
  * FF_NCCL_SIM_FAIL=K or K:RANK: the K-th collective (from 0) of all or of one rank fails;
- * FF_NCCL_SIM_VERSION: as ncclGetVersion counts. */
+ * FF_NCCL_SIM_NO_SHM: /dev/shm is full; FF_NCCL_SIM_VERSION: as ncclGetVersion counts. */
 #include "format/base/thread.h"
 #include "format/disk/dtype.h"
 #include "tests/cuda/sim/device.h"
@@ -291,7 +291,12 @@ static void done(ff_ncclComm_t comm, int result) {
 
 static void help_init(ff_ncclComm_t comm) {
     maybe_delay(comm);
-    if (barrier(comm)) done(comm, FF_ncclSuccess);
+    if (getenv("FF_NCCL_SIM_NO_SHM"))
+        fail(comm, SYSTEM_ERROR,
+             "Error while creating shared memory segment /dev/shm/nccl-YnQGeG (size 33030528), "
+             "error: No space left on device (28)");
+    else if (barrier(comm))
+        done(comm, FF_ncclSuccess);
 }
 
 static void help_enqueue(ff_ncclComm_t comm) {
