@@ -62,3 +62,47 @@ class Network:
 
 def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+class Link:
+    """Namespaces names[0] with 10.78.0.1 and names[1] with 10.78.0.2, joined by a line that delays, loses, repeats and overtakes packets
+    (tests/programs/slow_link.c); names[0] sends at a rate of at most mbit (tbf). Needs /dev/net/tun."""
+    ADDRESS = "10.78.0.1"
+
+    def __init__(self):
+        self.names = ["fl%d-%d" % (os.getpid() % 10000, side) for side in range(2)]
+        for name in self.names:
+            ip("netns", "add", name)
+        self.line = subprocess.Popen([os.path.join(os.path.dirname(PROGRAM), "slow_link"), *self.names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.line.stdout.readline() != "ready\n":
+            raise RuntimeError("slow_link does not start")
+        for side, name in enumerate(self.names):
+            ip("-n", name, "addr", "add", "10.78.0.%d/24" % (side + 1), "dev", "tun0")
+            ip("-n", name, "link", "set", "lo", "up")
+            self.up(side)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.line.stdin.close()
+        self.line.wait()
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+    def set(self, mbit=0, delay_ms=0.0, lost=0.0, repeated=0.0, overtaking=0.0):
+        """The delay is that of each direction; the last three are shares of the packets."""
+        self.line.stdin.write("%d %d %d %d\n" % (delay_ms * 1000, lost * 10000, repeated * 10000, overtaking * 10000))
+        self.line.stdin.flush()
+        subprocess.run(["ip", "netns", "exec", self.names[0], "tc", "qdisc", "del", "dev", "tun0", "root"], stderr=subprocess.DEVNULL, check=False)
+        if mbit:
+            ip("netns", "exec", self.names[0], "tc", "qdisc", "add", "dev", "tun0", "root", "tbf", "rate", "%dmbit" % mbit, "burst", "256kb", "latency", "100ms")
+
+    def up(self, side):
+        ip("-n", self.names[side], "link", "set", "tun0", "up")
+
+    def down(self, side):
+        ip("-n", self.names[side], "link", "set", "tun0", "down")
+
+    def inside(self, side, *command):
+        return ["ip", "netns", "exec", self.names[side], *map(str, command)]

@@ -157,11 +157,15 @@ static ff_status find_folder(ff_remote *remote, const ff_look *look, const char 
     return ff_cache_place(&remote->folder, &options, name, error);
 }
 
-static ff_status open_index(ff_remote *remote, const char *url, ff_error *error) {
+/* *object = the index that was looked at; zero if none was. */
+static ff_status open_index(ff_remote *remote, const char *url, ff_object *object,
+                            ff_error *error) {
     ff_look look;
     ff_index_header header;
     char *path = NULL;
+    *object = (ff_object){0};
     FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, &look, error));
+    *object = look.object;
     ff_status status = find_folder(remote, &look, url, &header, error);
     if (status == FF_OK) status = ff_path_join(&path, remote->folder, FF_INDEX_NAME, error);
     if (status == FF_OK && access(path, R_OK) != 0)
@@ -171,12 +175,23 @@ static ff_status open_index(ff_remote *remote, const char *url, ff_error *error)
     return status;
 }
 
-/* What was changed on its way is fetched once more. */
+/* Whether the index that is there now is another one than `known`, as after ffpack push. */
+static bool was_replaced(const ff_remote *remote, const ff_object *known) {
+    ff_object now;
+    bool there;
+    return *known->version &&
+           ff_storage_find(remote->storage, FF_INDEX_NAME, &now, &there, NULL) == FF_OK && there &&
+           (now.bytes != known->bytes || strcmp(now.version, known->version) != 0);
+}
+
+/* What was changed on its way, or replaced while it was read, is fetched once more. */
 static ff_status open_index_twice(ff_remote *remote, ff_error *error) {
+    ff_object object;
     char *url;
     FF_TRY(ff_format(&url, error, "%s/" FF_INDEX_NAME, ff_storage_url(remote->storage)));
-    ff_status status = open_index(remote, url, error);
-    if (status == FF_BAD_DATA) status = open_index(remote, url, error);
+    ff_status status = open_index(remote, url, &object, error);
+    if (status == FF_BAD_DATA || (status == FF_IO && was_replaced(remote, &object)))
+        status = open_index(remote, url, &object, error);
     free(url);
     return status;
 }

@@ -142,6 +142,7 @@ void ff_cache_close(ff_cache **out) {
     ff_cache *cache = *out;
     if (!cache) return;
     for (uint32_t i = 0; cache->file && i < cache->count; i++) free(cache->file[i].name);
+    ff_room_leave(cache);
     ff_pieces_close(cache);
     pthread_cond_destroy(&cache->done);
     pthread_mutex_destroy(&cache->removing);
@@ -160,18 +161,55 @@ uint32_t ff_cache_removals(const ff_cache *cache) {
     return atomic_load(&cache->header->removals);
 }
 
+ff_status ff_cache_check(const ff_cache *cache, ff_error *error) {
+    struct stat info;
+    if (fstat(cache->descriptor, &info) == 0 && info.st_nlink) return FF_OK;
+    return ff_fail(error, FF_IO, "%s: was removed while it is in use", cache->folder);
+}
+
+/* Whether the state has parts of an object's file. */
+static bool has_parts(const ff_cache *cache, uint32_t object) {
+    const struct ff_cache_file *file = &cache->file[object];
+    bool any = atomic_load(&cache->row[object].head) || atomic_load(&cache->row[object].tail);
+    for (uint32_t p = file->first_piece; p < file[1].first_piece && !any; p++)
+        any = atomic_load(&cache->counter[p]) % 2;
+    return any;
+}
+
+bool ff_cache_file_is_lost(const ff_cache *cache, uint32_t object) {
+    char *path;
+    if (ff_path_join(&path, cache->folder, cache->file[object].name, NULL) != FF_OK) return false;
+    const bool lost = access(path, F_OK) != 0 && errno == ENOENT;
+    free(path);
+    return lost;
+}
+
+/* Readers have opened what was removed, and would not find there what is fetched into a new file.
+ */
+static ff_status check_file(const ff_cache *cache, uint32_t object, int descriptor,
+                            const char *path, ff_error *error) {
+    const struct ff_cache_file *file = &cache->file[object];
+    struct stat info;
+    FF_TRY(ff_cache_check(cache, error));
+    if (fstat(descriptor, &info) == 0 && !info.st_size && has_parts(cache, object) &&
+        fstat(descriptor, &info) == 0 && !info.st_size) {
+        (void)unlink(path);
+        return ff_fail(error, FF_IO, "%s: was removed while it is in use", path);
+    }
+    if ((uint64_t)info.st_size != file->bytes && ftruncate(descriptor, (off_t)file->bytes))
+        return ff_fail_errno(error, "%s: cannot write into the cache", path);
+    return FF_OK;
+}
+
 /* A file is made with the object's size at its first use. */
 ff_status ff_cache_file_open(const ff_cache *cache, uint32_t object, int *descriptor,
                              ff_error *error) {
-    const struct ff_cache_file *file = &cache->file[object];
-    struct stat info;
     char *path;
-    ff_status status = FF_OK;
-    FF_TRY(ff_path_join(&path, cache->folder, file->name, error));
+    FF_TRY(ff_path_join(&path, cache->folder, cache->file[object].name, error));
     *descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*descriptor < 0 || fstat(*descriptor, &info) ||
-        ((uint64_t)info.st_size != file->bytes && ftruncate(*descriptor, (off_t)file->bytes)))
-        status = ff_fail_errno(error, "%s: cannot write into the cache", path);
+    const ff_status status = *descriptor < 0
+                                 ? ff_fail_errno(error, "%s: cannot write into the cache", path)
+                                 : check_file(cache, object, *descriptor, path, error);
     free(path);
     if (status != FF_OK && *descriptor >= 0) close(*descriptor);
     return status;

@@ -223,6 +223,7 @@ ff_status ff_cache_need(ff_cache *cache, uint32_t object, uint64_t offset, uint6
                         ff_cache_mark *mark, ff_error *error) {
     uint32_t first, end;
     ff_status status = FF_OK;
+    FF_TRY(ff_cache_check(cache, error));
     clip(cache, object, &offset, &bytes);
     pieces_of(offset, bytes, &first, &end);
     want(cache, object, offset, bytes, 1);
@@ -237,7 +238,8 @@ bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t b
     ff_cache_mark now;
     clip(cache, object, &offset, &bytes);
     atomic_thread_fence(memory_order_acquire);
-    const bool still = look(cache, object, offset, bytes, &now) && now == mark;
+    const bool still = look(cache, object, offset, bytes, &now) && now == mark &&
+                       ff_cache_check(cache, NULL) == FF_OK;
     want(cache, object, offset, bytes, -1);
     return still;
 }

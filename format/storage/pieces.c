@@ -78,16 +78,22 @@ static ff_status open_state(int *descriptor, const char *path, const char *folde
 
 /* ---- one set -------------------------------------------------------------------------------- */
 
-static void make_state(ff_cache *cache) {
+/* Files that are there are of a state that was removed: who has that one open still reads them. */
+static ff_status make_state(ff_cache *cache, ff_error *error) {
     ff_pieces_header *header = cache->header;
     memcpy(header->magic, magic, sizeof magic);
     header->piece_bytes = FF_PIECE_BYTES;
     header->object_count = cache->count;
     header->piece_count = cache->file[cache->count].first_piece;
     for (uint32_t i = 0; i < cache->count; i++) {
+        char *path;
         cache->row[i].bytes = cache->file[i].bytes;
         snprintf(cache->row[i].name, FF_NAME_BYTES, "%s", cache->file[i].name);
+        FF_TRY(ff_path_join(&path, cache->folder, cache->file[i].name, error));
+        (void)unlink(path);
+        free(path);
     }
+    return FF_OK;
 }
 
 bool ff_pieces_fit(const void *map, uint64_t bytes) {
@@ -113,16 +119,34 @@ static bool fits_state(const ff_cache *cache) {
     return fits;
 }
 
-/* What is there, by counters and ends. */
-static void count_again(ff_cache *cache) {
+/* Of a file that was removed, or replaced, nothing is there. */
+static ff_status forget_lost(ff_cache *cache, uint32_t object, ff_error *error) {
+    const struct ff_cache_file *file = &cache->file[object];
+    struct stat info;
+    char *path;
+    FF_TRY(ff_path_join(&path, cache->folder, file->name, error));
+    const bool there = stat(path, &info) == 0 && (uint64_t)info.st_size == file->bytes;
+    free(path);
+    if (there) return FF_OK;
+    atomic_store(&cache->row[object].head, 0);
+    atomic_store(&cache->row[object].tail, 0);
+    for (uint32_t p = file->first_piece; p < file[1].first_piece; p++)
+        if (atomic_load(&cache->counter[p]) % 2) atomic_fetch_add(&cache->counter[p], 1);
+    return FF_OK;
+}
+
+/* What is there, by files, counters and ends. */
+static ff_status count_again(ff_cache *cache, ff_error *error) {
     uint64_t all = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct ff_cache_file *file = &cache->file[i];
+        FF_TRY(forget_lost(cache, i, error));
         all += atomic_load(&cache->row[i].head) + atomic_load(&cache->row[i].tail);
         for (uint32_t p = file->first_piece; p < file[1].first_piece; p++)
             if (atomic_load(&cache->counter[p]) % 2) all += FF_PIECE_BYTES;
     }
     atomic_store(&cache->header->bytes, all);
+    return FF_OK;
 }
 
 static ff_status open_set(ff_cache *cache, ff_error *error) {
@@ -140,14 +164,14 @@ static ff_status open_set(ff_cache *cache, ff_error *error) {
     cache->row = (void *)(map + FF_PIECES_HEADER_BYTES);
     cache->counter = (void *)(map + rows);
     cache->fetched = cache->counter + pieces;
-    if (had != bytes) make_state(cache);
+    if (had != bytes) FF_TRY_DONE(make_state(cache, error));
     if (!fits_state(cache)) {
         status = ff_fail(error, FF_BAD_DATA, "%s: is of another set, or broken; remove the folder",
                          path);
         goto done;
     }
     FF_TRY_DONE(ff_pieces_lock(cache->descriptor, path, FF_LOCK_OPEN, 1, false, &alone, error));
-    if (alone) count_again(cache);
+    if (alone) FF_TRY_DONE(count_again(cache, error));
     FF_TRY_DONE(ff_pieces_lock(cache->descriptor, path, FF_LOCK_OPEN, 1, true, &alone, error));
 done:
     if (cache->descriptor >= 0) ff_pieces_unlock(cache->descriptor, FF_LOCK_MAKING, 1);

@@ -104,14 +104,24 @@ void ff_pieces_close(ff_cache *cache);
 FF_MUST_USE ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error);
 /* Bytes that were taken and are not there. */
 void ff_room_give(ff_cache *cache, uint64_t bytes);
+/* Before the cache is closed: a state that was removed has nothing. */
+void ff_room_leave(ff_cache *cache);
 /* Frees the space of a piece in its object's file. The caller has the locks of both. */
 void ff_piece_free(const ff_pieces_row *row, uint32_t piece, int file);
 /* Removes one piece, unless it is busy, locked or mapped; true if it was removed. The caller has
  * `removing`. */
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece);
 
-/* Opens an object's file for writing; the caller closes the descriptor. */
+/* FF_IO if the state was removed: another process may have made a new one since, for which the
+ * files of the same names are. */
+FF_MUST_USE ff_status ff_cache_check(const ff_cache *cache, ff_error *error);
+
+/* Opens an object's file for writing; the caller closes the descriptor. FF_IO also if it was
+ * removed, or the state. */
 FF_MUST_USE ff_status ff_cache_file_open(const ff_cache *cache, uint32_t object, int *descriptor,
                                          ff_error *error);
+
+/* Whether there is no such file, after ff_cache_file_open has failed. */
+bool ff_cache_file_is_lost(const ff_cache *cache, uint32_t object);
 
 #endif

@@ -45,12 +45,12 @@ void ff_piece_free(const ff_pieces_row *row, uint32_t piece, int file) {
 }
 
 /* Removes a piece that is there. From the counters' move on, no reader believes what it reads. The
- * caller has both locks. */
+ * caller has both locks. file: -1 if it was removed. */
 static void drop(ff_pieces_header *header, const ff_pieces_row *row, atomic_uint_least32_t *counter,
                  uint32_t piece, int file) {
     atomic_fetch_add(&header->removals, 1);
     atomic_fetch_add(counter, 1);
-    ff_piece_free(row, piece, file);
+    if (file >= 0) ff_piece_free(row, piece, file);
 }
 
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
@@ -64,11 +64,13 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
     if (!mine) return false;
     bool removed = false;
     if (!file->pinned && lock_both(cache->descriptor, object, number)) {
-        removed = atomic_load(&cache->counter[number]) % 2 &&
-                  ff_cache_file_open(cache, object, &descriptor, NULL) == FF_OK;
+        const bool there = atomic_load(&cache->counter[number]) % 2;
+        const bool opened = there && ff_cache_file_open(cache, object, &descriptor, NULL) == FF_OK;
+        removed = opened || (there && ff_cache_file_is_lost(cache, object));
         if (removed) {
-            drop(cache->header, &cache->row[object], &cache->counter[number], piece, descriptor);
-            close(descriptor);
+            drop(cache->header, &cache->row[object], &cache->counter[number], piece,
+                 opened ? descriptor : -1);
+            if (opened) close(descriptor);
             ff_room_give(cache, FF_PIECE_BYTES);
         }
         ff_pieces_unlock(cache->descriptor, FF_LOCK_PIECES + number, 1);
@@ -298,9 +300,18 @@ static bool remove_of_others(ff_cache *cache) {
 
 /* ---- space ---------------------------------------------------------------------------------- */
 
+/* A state that was removed may have given all of its bytes back (ff_room_leave). */
 void ff_room_give(ff_cache *cache, uint64_t bytes) {
-    atomic_fetch_sub(&cache->header->bytes, bytes);
-    atomic_fetch_sub(cache->usage, bytes);
+    uint_least64_t had = atomic_load(&cache->header->bytes);
+    while (
+        !atomic_compare_exchange_weak(&cache->header->bytes, &had, had > bytes ? had - bytes : 0))
+        continue;
+    atomic_fetch_sub(cache->usage, had > bytes ? bytes : had);
+}
+
+void ff_room_leave(ff_cache *cache) {
+    if (!cache->usage || ff_cache_check(cache, NULL) == FF_OK) return;
+    atomic_fetch_sub(cache->usage, atomic_exchange(&cache->header->bytes, 0));
 }
 
 /* Takes the bytes if they fit. */
@@ -323,6 +334,7 @@ ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error) {
             end = ff_now_ns() + WAIT_NS;
         }
         FF_TRY(ff_storage_check(cache->storage, error));
+        FF_TRY(ff_cache_check(cache, error));
         pthread_mutex_lock(&cache->removing);
         const bool removed =
             remove_other_set(cache) || remove_one(cache) || remove_of_others(cache);

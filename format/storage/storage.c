@@ -40,7 +40,7 @@ ff_status ff_storage_refuse(const char *path, const char *verb, ff_error *error)
     if (!ff_storage_is_url(path)) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "%s: is a URL, and %s a set in a folder: ffpack pull fetches the set, ffpack "
-                   "push --force sends the new one",
+                   "push sends the new one",
                    path, verb);
 }
 
@@ -60,13 +60,16 @@ const char *ff_storage_idle_option(const ff_storage_options *options, const char
                                   : NULL;
 }
 
+ff_status ff_storage_refuse_idle(const char *option, ff_error *error) {
+    if (!option) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--%s has no effect: no set lies behind a URL%s", option,
+                   strcmp(option, "endpoint") ? "" : " of s3:// or gs://");
+}
+
 ff_status ff_storage_use(const ff_storage_options *options, const char *const *path, size_t count,
                          ff_error *error) {
-    const char *idle = ff_storage_idle_option(options, path, count);
     ff_storage_set_defaults(options);
-    if (!idle) return FF_OK;
-    return ff_fail(error, FF_USAGE, "--%s has no effect: no set lies behind a URL%s", idle,
-                   strcmp(idle, "endpoint") ? "" : " of s3:// or gs://");
+    return ff_storage_refuse_idle(ff_storage_idle_option(options, path, count), error);
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */

@@ -72,8 +72,10 @@ FF_MUST_USE ff_status ff_storage_refuse(const char *path, const char *verb, ff_e
  * of s3:// or gs://; "cache", "cache-size" or "storage-timeout" without a URL. NULL = none. */
 const char *ff_storage_idle_option(const ff_storage_options *options, const char *const *path,
                                    size_t count);
-/* For a program whose options they are, with all paths that it may open: makes them the defaults.
- * FF_USAGE if one has no effect. */
+/* FF_USAGE that names this option without effect; NULL: FF_OK. */
+FF_MUST_USE ff_status ff_storage_refuse_idle(const char *option, ff_error *error);
+/* For a program whose options they are, with the paths of all sets that it may read: makes the
+ * options the defaults. FF_USAGE if one has no effect. */
 FF_MUST_USE ff_status ff_storage_use(const ff_storage_options *options, const char *const *path,
                                      size_t count, ff_error *error);
 

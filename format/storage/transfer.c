@@ -240,7 +240,9 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
     curl->easy_setopt(handle, CURLOPT_USERAGENT, "ffpack");
     curl->easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
     curl->easy_setopt(handle, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
-    curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT,
+                      half < CONNECT_SECONDS ? (half < 1 ? 1L : (long)half)
+                                             : (long)CONNECT_SECONDS);
     curl->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME,
                       half < STALL_SECONDS ? (half < 1 ? 1L : (long)half) : (long)STALL_SECONDS);

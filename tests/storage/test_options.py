@@ -3,6 +3,7 @@
 effect, comes before the environment's variable, and is refused with a wrong value or without effect; a run records them; a link that is
 lost ends a run with a checkpoint. Prints TAP."""
 # Needs: ffpack fftrain ffinspect python-package
+import io
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -147,6 +149,48 @@ def refused(server):
         tap.ok("the Dataset is open" in said and next(iter(options)) in said, "ffload.Loader(%s) of a Dataset" % options, said)
 
 
+def packed(server):
+    """What each option does for ffpack: sources are not read through the cache, sets are, and a set for a bucket is built next to it."""
+    with tarfile.open("photos.tar", "w") as tar:
+        for i in range(6):
+            data = b"P6 8 8 255\n" + bytes((i * 40 + k) % 256 for k in range(192))
+            info = tarfile.TarInfo("train/%s/%d.ppm" % ("ab"[i % 2], i))
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    with open("photos.tar", "rb") as file:
+        server.objects["bucket/photos.tar"] = file.read()
+    source, web, plain = ["s3://bucket/photos.tar"], [server.url + "/bucket/photos.tar"], ["photos.tar", "--normalize", "half"]
+    here, own = ["-o", "packed", "--normalize", "half", "--force"], {"cache": ["--cache", "own"], "cache-size": ["--cache-size", "200M"], "storage-timeout": ["--storage-timeout", "9"]}
+    endpoint = {"endpoint": ["--endpoint", server.url]}
+    subprocess.run([FFPACK, *plain, "-o", "grows"], check=True, capture_output=True)
+    assert run(FFPACK, "push", "grows", "s3://bucket/grows", env={**bare, "AWS_ENDPOINT_URL": server.url}).returncode == 0
+    cases = (("a source in a bucket", source + here, "storage-timeout endpoint"), ("a source on a web server", web + here, "storage-timeout"),
+             ("a source here", plain + here[:2] + ["--force"], ""), ("check of a source in a bucket", ["check", *source], "storage-timeout endpoint"),
+             ("append of a source in a bucket", ["append", "GROWS", *source, "--allow-duplicates"], "storage-timeout endpoint"),
+             ("into a bucket", plain + ["-o", "s3://bucket/made", "--force"], "cache storage-timeout endpoint"),
+             ("from a bucket into a bucket", source + ["-o", "s3://bucket/made", "--force", "--normalize", "half"], "cache storage-timeout endpoint"),
+             ("statistics of a set in a bucket", ["photos.tar", "-o", "packed", "--force", "--stats-from", "s3://bucket/grows/train"], "cache cache-size storage-timeout endpoint"),
+             ("a set in a bucket as the model", ["photos.tar", "-o", "packed", "--force", "--like", "s3://bucket/grows/train"], "cache cache-size storage-timeout endpoint"),
+             ("a source in a bucket, statistics of a web server", source + ["-o", "packed", "--force", "--stats-from", server.url + "/bucket/grows/train"], "cache cache-size storage-timeout endpoint"),
+             ("verify of a folder", ["verify", "grows"], ""), ("verify of a bucket's set", ["verify", "s3://bucket/grows"], "cache cache-size storage-timeout endpoint"),
+             ("push", ["push", "grows", "s3://bucket/grows"], "storage-timeout endpoint"), ("push to a folder", ["push", "grows", "other"], ""),
+             ("pull", ["pull", "s3://bucket/grows", "pulled", "--force"], "storage-timeout endpoint"), ("pull from a web server", ["pull", server.url + "/bucket/grows/train", "pulled", "--force"], "storage-timeout"),
+             ("ls", ["ls", "s3://bucket"], "storage-timeout endpoint"))
+    for name, command, effective in cases:
+        for option, words in {**own, **endpoint}.items():
+            if command[0] in ("push", "pull", "ls") and option.startswith("cache"):
+                continue
+            shutil.rmtree("again", ignore_errors=True)
+            shutil.copytree("grows", "again")
+            done = run(FFPACK, *["again" if word == "GROWS" else word for word in command], *words, env={**bare, "AWS_ENDPOINT_URL": server.url, "FFPACK_CACHE": "other"})
+            if option in effective.split():
+                tap.ok(done.returncode == 0, "ffpack, %s: --%s has an effect" % (name, option), (done.returncode, done.stderr))
+            else:
+                tap.ok(done.returncode == 2 and "--%s has no effect: no set lies behind a URL" % option in done.stderr and done.stderr.count("\n") == 1, "ffpack, %s: --%s has no effect" % (name, option), (done.returncode, done.stderr))
+    for name in [one for one in server.objects if not one.startswith("bucket/set/")]:
+        del server.objects[name]
+
+
 def usage(make, *arguments, **options):
     try:
         make(*arguments, **options)
@@ -258,6 +302,7 @@ server.add("sets", "bucket")
 effects(server)
 apart()
 refused(server)
+packed(server)
 lost(server)
 server = recorded(server)
 os.chdir("/")

@@ -19,7 +19,7 @@ typedef struct push_file {
     char *name, *path; /* below the URL; on the disk */
     uint64_t bytes;
     ff_object object; /* what the server has, once it has this file; version "": unknown */
-    bool is_index, is_train;
+    bool is_index, is_history, is_train;
     bool shipped; /* a shard whose samples are on the server alone (sent.h): `object` */
 } push_file;
 
@@ -50,6 +50,7 @@ static ff_status add_file(push *job, const ff_split *split, const char *base, ff
     FF_TRY(ff_open_file(file->path, &fd, &file->bytes, error));
     ff_close_file(&fd);
     file->is_index = !strcmp(base, FF_INDEX_NAME);
+    file->is_history = !strcmp(base, FF_HISTORY_NAME);
     file->is_train = ff_set_rank_of(split->name) == FF_SPLIT_TRAIN;
     FF_TRY(ff_sent_read(file->path, &file->object, &file->shipped, error));
     job->report->files++;
@@ -101,6 +102,10 @@ static bool is_own(void *context, const char *name) {
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+static bool is_shard(const push_file *file) {
+    return !file->is_index && !file->is_history;
+}
+
 static ff_status refuse_changed(const push *job, const push_file *file, ff_error *error) {
     return ff_fail(error, FF_IO,
                    "%s/%s: was replaced or removed while the set was sent; the same command "
@@ -134,7 +139,7 @@ static void send_body(void *context, size_t i) {
     ff_error error = {0};
     bool sent;
     pthread_mutex_lock(&job->mutex);
-    const bool stop = file->is_index || job->first.status != FF_OK;
+    const bool stop = !is_shard(file) || job->first.status != FF_OK;
     pthread_mutex_unlock(&job->mutex);
     if (stop) return;
     const ff_status status = send_file(job, file, threads, &sent, &error);
@@ -156,13 +161,13 @@ static ff_status send_all(push *job, ff_error *error) {
     return job->first.status;
 }
 
-/* Before an index makes the set visible: all else must still be as it was sent. */
+/* Before an index makes the set visible: all shards must still be as they were sent. */
 static ff_status look_again(push *job, ff_error *error) {
     FF_TRY(ff_target_look(&job->target, error));
     for (size_t i = 0; i < job->count; i++) {
         const push_file *file = &job->file[i];
         const ff_object *there = ff_target_find(&job->target, file->name);
-        if (file->is_index) continue;
+        if (!is_shard(file)) continue;
         if (!there || there->bytes != file->bytes ||
             (*file->object.version && strcmp(there->version, file->object.version)))
             return refuse_changed(job, file, error);
@@ -170,16 +175,22 @@ static ff_status look_again(push *job, ff_error *error) {
     return FF_OK;
 }
 
+static ff_status send_last(push *job, push_file *file, ff_error *error) {
+    bool sent;
+    FF_TRY(send_file(job, file, job->options->jobs, &sent, error));
+    job->report->sent += sent;
+    job->report->sent_bytes += sent ? file->bytes : 0;
+    return FF_OK;
+}
+
+/* The histories come late, too: until then an older set that is there keeps its own. */
 static ff_status send_indexes(push *job, ff_error *error) {
+    for (size_t i = 0; i < job->count; i++)
+        if (job->file[i].is_history) FF_TRY(send_last(job, &job->file[i], error));
     for (int train = 0; train < 2; train++)
-        for (size_t i = 0; i < job->count; i++) {
-            push_file *file = &job->file[i];
-            bool sent;
-            if (!file->is_index || file->is_train != (train == 1)) continue;
-            FF_TRY(send_file(job, file, job->options->jobs, &sent, error));
-            job->report->sent += sent;
-            job->report->sent_bytes += sent ? file->bytes : 0;
-        }
+        for (size_t i = 0; i < job->count; i++)
+            if (job->file[i].is_index && job->file[i].is_train == (train == 1))
+                FF_TRY(send_last(job, &job->file[i], error));
     return FF_OK;
 }
 

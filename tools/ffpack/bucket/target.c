@@ -2,6 +2,7 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/disk/checksum.h"
 #include "format/disk/set.h"
 #include "tools/ffpack/bucket/bucket.h"
 
@@ -63,25 +64,105 @@ const ff_object *ff_target_find(const ff_target *target, const char *name) {
     return found ? &found->object : NULL;
 }
 
-/* The header of an index names ids and checksums of all that the set holds. */
-static ff_status is_same(const ff_target *target, const ff_target_entry *entry, const char *path,
-                         bool *same, ff_error *error) {
-    uint8_t own[FF_HEADER_BYTES], found[FF_HEADER_BYTES] = {0};
-    ff_object object = entry->object;
-    uint64_t bytes;
+/* ---- which set is there --------------------------------------------------------------------- */
+
+/* An index, on the server or on the disk. */
+typedef struct index_view {
+    const ff_target *target;
+    const ff_target_entry *entry; /* NULL: the file `path` */
+    const char *path;
     int fd;
-    *same = false;
+    uint64_t bytes;
+    uint8_t head[FF_HEADER_BYTES];
+    ff_index_header header;
+} index_view;
+
+static ff_status read_part(const index_view *index, uint64_t offset, uint64_t bytes, void *to,
+                           ff_error *error) {
+    if (!index->entry) return ff_read_at(index->fd, index->path, to, bytes, offset, error);
+    ff_object object = index->entry->object;
+    return ff_storage_read(index->target->storage, index->entry->name, &object, offset, bytes, to,
+                           error);
+}
+
+static ff_status read_section(const index_view *index, int section, uint64_t bytes, uint8_t **to,
+                              ff_error *error) {
+    FF_TRY(ff_alloc(to, bytes, 1, "a part of an index", error));
+    return read_part(index, index->header.section[section].offset, bytes, *to, error);
+}
+
+/* Whether the own index names the other one's metadata as that of an earlier generation. */
+static ff_status names(const index_view *own, const index_view *there, bool *named,
+                       ff_error *error) {
+    const uint64_t own_bytes = own->header.section[FF_INDEX_METADATA].bytes,
+                   bytes = there->header.section[FF_INDEX_METADATA].bytes;
+    uint8_t *text = NULL, *earlier = NULL, id[16];
+    ff_metadata metadata = {0};
+    ff_status status;
+    *named = false;
+    FF_TRY_DONE(read_section(own, FF_INDEX_METADATA, own_bytes, &text, error));
+    FF_TRY_DONE(ff_metadata_read(&metadata, (const char *)text, own_bytes, error));
+    FF_TRY_DONE(read_section(there, FF_INDEX_METADATA, bytes, &earlier, error));
+    status = FF_OK;
+    ff_id_of(id, earlier, bytes);
+    for (size_t i = 0; i < metadata.generation_count; i++)
+        *named |= metadata.generation[i].shards == there->header.shard_count &&
+                  !memcmp(metadata.generation[i].id, id, sizeof id);
+done:
+    ff_metadata_free(&metadata);
+    free(text);
+    free(earlier);
+    return status;
+}
+
+/* Whether an append has made the own set of the one that is there. Then its shards are the own
+ * first ones: their rows are compared, which have the checksums of the footers, which have those of
+ * everything else. */
+static ff_status is_earlier(const index_view *own, const index_view *there, bool *earlier,
+                            ff_error *error) {
+    const uint64_t bytes = (uint64_t)there->header.shard_count * FF_SHARD_ROW_BYTES;
+    uint8_t *row = NULL, *found = NULL;
+    ff_status status;
+    *earlier = false;
+    if (there->header.shard_count >= own->header.shard_count) return FF_OK;
+    FF_TRY(names(own, there, earlier, error));
+    if (!*earlier) return FF_OK;
+    FF_TRY_DONE(read_section(own, FF_INDEX_SHARDS, bytes, &row, error));
+    FF_TRY_DONE(read_section(there, FF_INDEX_SHARDS, bytes, &found, error));
+    status = FF_OK;
+    *earlier = !memcmp(row, found, bytes);
+done:
+    free(row);
+    free(found);
+    return status;
+}
+
+/* Whether the set that is there is the own one, or an earlier generation of it. The header of an
+ * index names ids and checksums of all that the set holds. */
+static ff_status compare_indexes(index_view *own, index_view *there, bool *known, ff_error *error) {
+    *known = false;
+    if (own->bytes < sizeof own->head || there->bytes < sizeof there->head) return FF_OK;
+    FF_TRY(read_part(own, 0, sizeof own->head, own->head, error));
+    FF_TRY(read_part(there, 0, sizeof there->head, there->head, error));
+    *known = own->bytes == there->bytes && !memcmp(own->head, there->head, sizeof own->head);
+    if (*known || ff_index_header_decode(&there->header, there->head, there->bytes, there->path,
+                                         NULL) != FF_OK)
+        return FF_OK;
+    FF_TRY(ff_index_header_decode(&own->header, own->head, own->bytes, own->path, error));
+    return is_earlier(own, there, known, error);
+}
+
+static ff_status is_known(const ff_target *target, const ff_target_entry *entry, const char *path,
+                          bool *known, ff_error *error) {
+    index_view own = {.path = path}, there = {.target = target,
+                                              .entry = entry,
+                                              .path = entry->name,
+                                              .bytes = entry->object.bytes};
+    *known = false;
     if (!ff_path_exists("%s", path)) return FF_OK;
-    FF_TRY(ff_open_file(path, &fd, &bytes, error));
-    ff_status status = FF_OK;
-    if (bytes == object.bytes && bytes >= sizeof own) {
-        status = ff_read_at(fd, path, own, sizeof own, 0, error);
-        if (status == FF_OK)
-            status = ff_storage_read(target->storage, entry->name, &object, 0, sizeof found, found,
-                                     error);
-        *same = status == FF_OK && !memcmp(own, found, sizeof own);
-    }
-    ff_close_file(&fd);
+    FF_TRY(ff_open_file(path, &own.fd, &own.bytes, error));
+    const ff_status status = compare_indexes(&own, &there, known, error);
+    ff_close_file(&own.fd);
     return status;
 }
 
@@ -91,13 +172,13 @@ ff_status ff_target_compare(const ff_target *target, const char *folder, const c
     for (size_t i = 0; i < target->count && !*other; i++) {
         const ff_target_entry *entry = &target->entry[i];
         char *path;
-        bool same;
+        bool known;
         if (!entry->is_index) continue;
         FF_TRY(ff_path_join(&path, folder, entry->name, error));
-        const ff_status status = is_same(target, entry, path, &same, error);
+        const ff_status status = is_known(target, entry, path, &known, error);
         free(path);
         FF_TRY(status);
-        if (!same) *other = entry->name;
+        if (!known) *other = entry->name;
     }
     return FF_OK;
 }

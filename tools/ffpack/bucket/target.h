@@ -28,8 +28,9 @@ void ff_target_free(ff_target *target);
 /* NULL = there is no such object. */
 const ff_object *ff_target_find(const ff_target *target, const char *name);
 
-/* *other = the name of an index that is there and is not the one in `folder`; NULL = there is none,
- * so all that is there is of an unfinished set, or of this one. */
+/* *other = the name of an index that is there, and is neither the one in `folder` nor of an earlier
+ * generation of that set (format/disk/generation.h). NULL = there is none, so all that is there is
+ * of an unfinished set, of this one, or of what was appended to. */
 FF_MUST_USE ff_status ff_target_compare(const ff_target *target, const char *folder,
                                         const char **other, ff_error *error);
 /* FF_USAGE that names it. */

@@ -18,7 +18,8 @@ static void tell(const char *sentence) {
 
 static const char push_summary[] =
     "Copies the packed set DIR into a bucket: the shards first, the index last, so that readers see\n"
-    "the whole set or none. Objects that are there with the same bytes are not sent again; after an\n"
+    "the whole set or none. If DIR was appended to, and the older set is there, readers see that one\n"
+    "until the index comes. Objects that are there with the same bytes are not sent again; after an\n"
     "interruption the same command continues.";
 
 static const char push_epilogue[] =

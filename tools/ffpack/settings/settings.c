@@ -296,12 +296,28 @@ static ff_status take_url(ff_settings *settings, const ff_arguments *arguments, 
     return FF_OK;
 }
 
+/* Sets are read through the cache. A set for a bucket is built next to the cache, whose size does
+ * not count there. Other sources do not use the cache. */
+static ff_status use_storage(const ff_arguments *arguments, ff_error *error) {
+    const char *const path[] = {arguments->source, arguments->output, arguments->stats_from,
+                                arguments->like, arguments->classes_from};
+    const size_t count = sizeof path / sizeof *path;
+    const ff_storage_options size = {.cache_bytes = arguments->remote.cache_bytes},
+                             place = {.cache = arguments->remote.cache};
+    ff_storage_options rest = arguments->remote;
+    rest.cache = NULL;
+    rest.cache_bytes = 0;
+    const char *idle = ff_storage_idle_option(&rest, path, count);
+    if (!idle) idle = ff_storage_idle_option(&place, path + 1, count - 1);
+    if (!idle) idle = ff_storage_idle_option(&size, path + 2, count - 2);
+    ff_storage_set_defaults(&arguments->remote);
+    return ff_storage_refuse_idle(idle, error);
+}
+
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
-    const char *const paths[] = {arguments->source, arguments->output, arguments->stats_from,
-                                 arguments->like, arguments->classes_from};
     *settings = typed(arguments);
-    FF_TRY(ff_storage_use(&arguments->remote, paths, sizeof paths / sizeof *paths, error));
+    FF_TRY(use_storage(arguments, error));
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->if_changed && (arguments->part || arguments->force))
