@@ -84,6 +84,7 @@ struct ff_cache {
     pthread_mutex_t removing; /* of all below: one thread at a time removes */
     ff_victim victim[FF_VICTIMS];
     int victims;
+    bool spared;        /* find_victims left pieces out that are being read */
     uint64_t others_ns; /* when sets that nobody has open are looked for again */
     ff_cache_next *next;
     void *context;

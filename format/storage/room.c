@@ -16,6 +16,9 @@
 
 /* How long a call waits for pieces that others fetch, map or remove, since the last was fetched. */
 #define WAIT_NS (UINT64_C(30) * 1000 * 1000 * 1000)
+/* Pieces that threads of this process are reading are removed only if this long nothing was
+ * fetched: their readers then wait for other pieces, for which the cache has no room. */
+#define SPARE_NS (UINT64_C(1000) * 1000 * 1000)
 /* How often other sets are looked at. */
 #define LOOK_NS (UINT64_C(1000) * 1000 * 1000)
 
@@ -115,20 +118,25 @@ static int by_next(const void *a, const void *b) {
     return one->next < other->next ? -1 : one->next > other->next;
 }
 
+static bool is_wanted(const ff_cache *cache, uint32_t number) {
+    return atomic_load(&cache->wanted[number]);
+}
+
 /* When a piece is used next: 0 while it is read; without a known order, those fetched first are the
  * furthest. */
 static uint64_t next_of(const ff_cache *cache, uint32_t object, uint32_t piece) {
-    if (atomic_load(&cache->wanted[cache->file[object].first_piece + piece])) return 0;
+    if (is_wanted(cache, cache->file[object].first_piece + piece)) return 0;
     if (cache->next) return cache->next(cache->context, object, piece);
     return UINT64_MAX - atomic_load(&cache->fetched[cache->file[object].first_piece + piece]);
 }
 
 /* The pieces whose next use is the furthest, the furthest last. Only a small part of those that are
  * there: while they are removed, pieces that were used meanwhile become further than they. */
-static void find_victims(ff_cache *cache) {
+static void find_victims(ff_cache *cache, bool spares) {
     const uint64_t part = atomic_load(&cache->header->bytes) / FF_PIECE_BYTES / 32 + 1;
     const int most = part < FF_VICTIMS ? (int)part : FF_VICTIMS;
     cache->victims = 0;
+    cache->spared = false;
     for (uint32_t i = 0; i < cache->count; i++) {
         const struct ff_cache_file *file = &cache->file[i];
         pthread_mutex_lock(&cache->mutex);
@@ -139,6 +147,9 @@ static void find_victims(ff_cache *cache) {
             const uint32_t number = file->first_piece + p,
                            counter = atomic_load(&cache->counter[number]);
             if (counter % 2 == 0 || file->pinned) continue;
+            const bool spared = spares && is_wanted(cache, number);
+            cache->spared |= spared;
+            if (spared) continue;
             offer(cache, &(ff_victim){next_of(cache, i, p), i, p, number, counter}, most);
         }
     }
@@ -151,14 +162,15 @@ static bool is_current(const ff_cache *cache, const ff_victim *one) {
            next_of(cache, one->object, one->piece) >= one->next;
 }
 
-static bool remove_one(ff_cache *cache) {
+/* spares: not what is read now. */
+static bool remove_one(ff_cache *cache, bool spares) {
     for (int round = 0; round < 2; round++) {
         while (cache->victims) {
             const ff_victim *one = &cache->victim[--cache->victims];
             if (is_current(cache, one) && ff_piece_remove(cache, one->object, one->piece))
                 return true;
         }
-        if (round == 0) find_victims(cache);
+        if (round == 0) find_victims(cache, spares);
     }
     return false;
 }
@@ -326,21 +338,22 @@ static bool take(ff_cache *cache, uint64_t bytes) {
 }
 
 ff_status ff_room_take(ff_cache *cache, uint64_t bytes, ff_error *error) {
-    uint64_t end = ff_now_ns() + WAIT_NS;
+    uint64_t since = ff_now_ns();
     uint32_t fetches = atomic_load(&cache->header->fetches);
     while (!take(cache, bytes)) {
         if (fetches != atomic_load(&cache->header->fetches)) {
             fetches = atomic_load(&cache->header->fetches);
-            end = ff_now_ns() + WAIT_NS;
+            since = ff_now_ns();
         }
         FF_TRY(ff_storage_check(cache->storage, error));
         FF_TRY(ff_cache_check(cache, error));
         pthread_mutex_lock(&cache->removing);
-        const bool removed =
-            remove_other_set(cache) || remove_one(cache) || remove_of_others(cache);
+        const bool removed = remove_other_set(cache) ||
+                             remove_one(cache, ff_now_ns() - since < SPARE_NS) ||
+                             (!cache->spared && remove_of_others(cache));
         pthread_mutex_unlock(&cache->removing);
         if (removed) continue;
-        if (bytes > cache->limit || ff_now_ns() > end)
+        if (bytes > cache->limit || ff_now_ns() - since > WAIT_NS)
             return ff_fail(
                 error, FF_IO,
                 "%s: the cache may have %" PRIu64

@@ -81,6 +81,18 @@ def memory(server):
         tap.ok(len(words) > 1 and least <= int(words[0]) / 1024 <= most, "%s: between %d and %d MiB of memory" % (name, least, most), (done.stdout, done.stderr[-600:]))
 
 
+def half(server):
+    """A cache of half the set, all blocks in one group: the least is half of the set in each further epoch. 64 of 130 pieces are on their way at a
+    time, in any order, so that it is more; without knowledge of what was read it is all of the set."""
+    fresh(server)
+    os.environ["FFPACK_CACHE_SIZE"] = "66M"
+    got = batches("s3://bucket/set", **{**OPTIONS, "epochs": 7})
+    del os.environ["FFPACK_CACHE_SIZE"]
+    each = (server.bytes / sum(map(len, server.objects.values())) - 1) / 6
+    tap.ok(got == batches("set", **{**OPTIONS, "epochs": 7}), "half a cache, one group: the batches of the folder")
+    tap.ok(each < 0.8, "%.2f of the set are fetched in a further epoch" % each)
+
+
 def small_caches(server):
     """Caches that keep two groups, and smaller ones, in which pieces are removed all the time."""
     for size in ("300M", "40M", "20M"):
@@ -102,6 +114,7 @@ env = server.environment(FFPACK_CACHE="cache")
 os.environ.update({name: value for name, value in env.items() if name.startswith(("AWS_", "FFPACK_", "HOME"))})
 first_batch(server, batches("set", **OPTIONS))
 memory(server)
+half(server)
 small_caches(server)
 os.chdir("/")
 shutil.rmtree(place)

@@ -1,6 +1,7 @@
 #include "loader/host/ahead/ahead.h"
 
 #include "format/base/thread.h"
+#include "format/storage/cache.h"
 #include "loader/host/ahead/future.h"
 #include "loader/host/ahead/stage.h"
 
@@ -150,7 +151,10 @@ static void request_done(void *context, ff_request *request) {
         pthread_mutex_unlock(&ahead->mutex);
     }
     if (ahead->future && ahead->arena) {
+        const ff_sequence *sequence = &ahead->plan.sequence;
         pthread_mutex_lock(&ahead->mutex);
+        ff_future_done(ahead->future, sequence, request->shard,
+                       (uint32_t)(request->offset / FF_PIECE_BYTES), request->row / sequence->rows);
         move_future(ahead);
         pthread_mutex_unlock(&ahead->mutex);
     }

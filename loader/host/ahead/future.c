@@ -18,6 +18,7 @@ struct ff_future {
     const ff_loader_settings *settings;
     uint32_t *first_piece; /* [shards + 1] */
     pthread_mutex_t mutex; /* of all below */
+    uint64_t *done;        /* [pieces]: the first time that is not done with */
     uses uses[2];          /* of the epoch that is read, and of the next */
     uint32_t epoch;
     uint64_t position;
@@ -83,13 +84,28 @@ static uint64_t first_use(ff_future *future, int which, uint32_t epoch, uint32_t
 
 static uint64_t next_of(void *context, uint32_t shard, uint32_t piece) {
     ff_future *future = context;
+    const uint64_t count = future->settings->sequence.count;
     pthread_mutex_lock(&future->mutex);
-    const uint32_t epoch = future->epoch, number = future->first_piece[shard] + piece;
-    uint64_t next = first_use(future, (int)(epoch % 2), epoch, number, future->position);
-    if (next == UINT64_MAX && !future->last)
-        next = first_use(future, (int)((epoch + 1) % 2), epoch + 1, number, 0);
+    const uint32_t number = future->first_piece[shard] + piece,
+                   last = future->epoch + !future->last;
+    const uint64_t done = future->done[number], now = future->epoch * count + future->position;
+    const uint64_t from = done > now ? done : now;
+    uint64_t next = UINT64_MAX, position = from % count;
+    for (uint32_t epoch = (uint32_t)(from / count); epoch <= last && next == UINT64_MAX; epoch++) {
+        next = first_use(future, (int)(epoch % 2), epoch, number, position);
+        position = 0;
+    }
     pthread_mutex_unlock(&future->mutex);
     return next;
+}
+
+void ff_future_done(ff_future *future, const ff_sequence *sequence, uint32_t shard, uint32_t piece,
+                    uint64_t number) {
+    const ff_sequence_batch batch = ff_sequence_at(sequence, number);
+    pthread_mutex_lock(&future->mutex);
+    future->done[future->first_piece[shard] + piece] =
+        batch.epoch * sequence->count + batch.global_position + batch.global_count;
+    pthread_mutex_unlock(&future->mutex);
 }
 
 void ff_future_move(ff_future *future, const ff_sequence *sequence, uint64_t number) {
@@ -112,6 +128,9 @@ ff_status ff_future_create(ff_future **out, const ff_loader_settings *settings, 
     future->settings = settings;
     pthread_mutex_init(&future->mutex, NULL);
     FF_TRY_DONE(ff_uses_number(&future->first_piece, settings->dataset, error));
+    FF_TRY_DONE(ff_alloc(&future->done,
+                         future->first_piece[ff_dataset_shard_count(settings->dataset)],
+                         sizeof *future->done, "an order", error));
     ff_future_move(future, &settings->sequence, 0);
     ff_dataset_foresee(settings->dataset, next_of, future);
     return FF_OK;
@@ -129,6 +148,7 @@ void ff_future_destroy(ff_future **out) {
         free(future->uses[i].at);
     }
     free(future->first_piece);
+    free(future->done);
     pthread_mutex_destroy(&future->mutex);
     free(future);
     *out = NULL;

@@ -19,6 +19,11 @@ FF_MUST_USE ff_status ff_future_create(ff_future **future, const ff_loader_setti
                                        ff_error *error);
 void ff_future_destroy(ff_future **future); /* NULL is accepted */
 
+/* The piece was copied for the rows of its group, the first of which is in batch `number`: the next
+ * use is that of a later group. */
+void ff_future_done(ff_future *future, const ff_sequence *sequence, uint32_t shard, uint32_t piece,
+                    uint64_t number);
+
 /* The rows from batch `number` of the sequence on still need the cache, no row before it does. */
 void ff_future_move(ff_future *future, const ff_sequence *sequence, uint64_t number);
 
