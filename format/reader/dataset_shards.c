@@ -1,6 +1,8 @@
 /* The shards of an open dataset, each opened and mapped at its first use. */
 #include "format/reader/dataset.h"
 
+#include "format/base/thread.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -138,6 +140,32 @@ static ff_status make_ready(ff_dataset *dataset, uint32_t number, bool maps, ff_
     }
     pthread_mutex_unlock(&dataset->mutex);
     return status;
+}
+
+/* ---- ends of shards behind URLs, ahead of their use ------------------------------------------ */
+
+enum { ENDS_AT_ONCE = 16 };
+
+typedef struct ends {
+    const ff_dataset *dataset;
+    uint32_t first;
+} ends;
+
+/* Whoever needs the shard reports the failure. */
+static void fetch_end(void *context, size_t i) {
+    const ends *job = context;
+    (void)!fetch_shard(job->dataset, job->first + (uint32_t)i, false, NULL);
+}
+
+void ff_dataset_fetch_ends(ff_dataset *dataset, uint32_t number) {
+    const uint32_t left = dataset->header.shard_count - number;
+    const uint32_t count = left < ENDS_AT_ONCE ? left : ENDS_AT_ONCE;
+    if (!dataset->remote || atomic_load_explicit(&dataset->shard_ready[number],
+                                                 memory_order_acquire) != FF_SHARD_UNKNOWN)
+        return;
+    const uint64_t end = dataset->row[number].file_bytes;
+    if (end && ff_cache_has(ff_remote_cache(dataset->remote), number, end - 1, 1)) return;
+    (void)!ff_parallel_for((int)count, count, fetch_end, &(ends){dataset, number}, NULL);
 }
 
 static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,

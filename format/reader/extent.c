@@ -10,6 +10,7 @@ ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *ext
     const ff_shard *shard;
     ff_frame frame;
     FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
+    ff_dataset_fetch_ends(dataset, entry.shard);
     FF_TRY(ff_dataset_know_shard(dataset, entry.shard, &shard, error));
     const ff_dataset *own = ff_united_with(dataset, &number);
     FF_TRY(ff_entry_check(&entry, &own->metadata, &shard->footer, own->index_path, number, error));

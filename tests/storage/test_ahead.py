@@ -6,9 +6,10 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 
 from server import Server
-from remote_sets import FFPACK, MIB, batches, loader_of, numpy, run, sums, tap
+from remote_sets import FFPACK, MIB, batches, loader_of, make_set, numpy, run, sums, tap
 SAMPLES, SIDE, BATCH = 900, 224, 8
 OPTIONS = {"batch_size": BATCH, "order": "block", "block": 7, "epochs": 1}
 place = tempfile.mkdtemp()
@@ -81,6 +82,22 @@ def memory(server):
         tap.ok(len(words) > 1 and least <= int(words[0]) / 1024 <= most, "%s: between %d and %d MiB of memory" % (name, least, most), (done.stdout, done.stderr[-600:]))
 
 
+def ends(server):
+    """Headers and footers of neighbouring shards are asked for at the same time: none is answered within 0.3 s."""
+    fresh(server)
+    begun = []
+
+    def fault(number, handler):
+        if handler.name.endswith(".ffs"):
+            begun.append(time.monotonic())
+            return "stall", 0.3
+        return None
+    server.fault = fault
+    got = batches("s3://bucket/many/train", epochs=1)
+    together = max(sum(one <= other < one + 0.25 for other in begun) for one in begun)
+    tap.ok(got == batches("sets/many/train", epochs=1) and together >= 8, "%d of %d requests for the parts of shards are under way together" % (together, len(begun)))
+
+
 def half(server):
     """A cache of half the set, all blocks in one group: the least is half of the set in each further epoch. 64 of 130 pieces are on their way at a
     time, in any order, so that it is more; without knowledge of what was read it is all of the set."""
@@ -110,11 +127,14 @@ done = run(FFPACK, "x.npy", "-o", "set", "--dtype", "u8")
 assert done.returncode == 0, done.stderr
 server = Server()
 server.add("set", "bucket/set")
+make_set("many", 300, 32, "--shard-size", "120K")
+server.add("sets", "bucket")
 env = server.environment(FFPACK_CACHE="cache")
 os.environ.update({name: value for name, value in env.items() if name.startswith(("AWS_", "FFPACK_", "HOME"))})
 first_batch(server, batches("set", **OPTIONS))
 memory(server)
 half(server)
+ends(server)
 small_caches(server)
 os.chdir("/")
 shutil.rmtree(place)

@@ -2,6 +2,7 @@
 """The disk of the cache: full, read-only, removed while it is used, and shared by runs that allow it different sizes. The right batches, or
 one sentence with the path; never a wrong batch, a hang or a signal. Prints TAP."""
 # Needs: ffpack python
+import contextlib
 import json
 import os
 import re
@@ -112,17 +113,26 @@ def read_only():
     subprocess.run(["umount", "disk"], check=True)
 
 
+def remove_tree(folder):
+    """Also what the run makes there meanwhile."""
+    for _ in range(1000):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+
+
 def removed():
     """All or a part of the cache is removed while a run reads, and another run may make it again."""
     def all_of_it(folder):
-        shutil.rmtree("cache")
+        remove_tree("cache")
 
     def the_set(folder):
-        shutil.rmtree(folder)
+        remove_tree(folder)
 
     def its_files(folder):
         for name in os.listdir(folder):
-            os.remove(os.path.join(folder, name))
+            with contextlib.suppress(FileNotFoundError):  # a copy that the run has just renamed
+                os.remove(os.path.join(folder, name))
 
     def shards(folder):
         for name in os.listdir(folder):
