@@ -50,9 +50,9 @@ FF_MUST_USE ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number
  * that, or if the set is compressed. */
 FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number,
                                             const ff_shard **shard, ff_error *error);
-/* Of a set behind a URL: fetches what opening a shard needs, unless the cache has it, and the same
- * of the shards after it, at the same time. A caller that needs many shards would wait for one
- * answer after another. Whoever opens a shard reports why nothing could be fetched. */
+/* Fetches what opening a shard behind a URL needs, unless the cache has it, and at the same time
+ * what the shards after it need. A caller that opens many shards would wait for one answer after
+ * another. Opening a shard reports why nothing could be fetched. */
 void ff_dataset_fetch_ends(ff_dataset *dataset, uint32_t number);
 /* Opens the shard for one caller, who closes it; mapped if `maps` is set. */
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,

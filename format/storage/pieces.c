@@ -119,7 +119,7 @@ static bool fits_state(const ff_cache *cache) {
     return fits;
 }
 
-/* Of a file that was removed, or replaced, nothing is there. */
+/* Forgets the pieces and ends of a file that was removed or replaced. */
 static ff_status forget_lost(ff_cache *cache, uint32_t object, ff_error *error) {
     const struct ff_cache_file *file = &cache->file[object];
     struct stat info;

@@ -1,6 +1,7 @@
 """What tests of sets behind URLs share: sets, and what loaders and programs make of them."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -21,6 +22,13 @@ MIB = 1 << 20
 
 def run(*command, env=None, timeout=300):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, env=env)
+
+
+def fresh(server):
+    """An empty cache, and a server without faults that has forgotten what was asked."""
+    shutil.rmtree("cache", ignore_errors=True)
+    server.fault = None
+    server.forget()
 
 
 def make_set(name, samples, side, *options):

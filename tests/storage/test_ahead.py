@@ -9,17 +9,11 @@ import threading
 import time
 
 from server import Server
-from remote_sets import FFPACK, MIB, batches, loader_of, make_set, numpy, run, sums, tap
+from remote_sets import FFPACK, MIB, batches, fresh, loader_of, make_set, numpy, run, sums, tap
 SAMPLES, SIDE, BATCH = 900, 224, 8
 OPTIONS = {"batch_size": BATCH, "order": "block", "block": 7, "epochs": 1}
 place = tempfile.mkdtemp()
 os.chdir(place)
-
-
-def fresh(server):
-    shutil.rmtree("cache", ignore_errors=True)
-    server.fault = None
-    server.forget()
 
 
 def pieces_of(numbers):

@@ -14,15 +14,9 @@ import threading
 import time
 
 from server import Server
-from remote_sets import FFINSPECT, MIB, batches, batches_or_words, loader_of, losses, make_set, run, sums, tap
+from remote_sets import FFINSPECT, MIB, batches, batches_or_words, fresh, loader_of, losses, make_set, run, sums, tap
 place = tempfile.mkdtemp()
 os.chdir(place)
-
-
-def fresh(server):
-    shutil.rmtree("cache", ignore_errors=True)
-    server.fault = None
-    server.forget()
 
 
 def asked(server, name):
