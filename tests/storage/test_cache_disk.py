@@ -87,11 +87,10 @@ def full():
     mounted("size=40M")
     loader = Loader("s3://bucket/raw/train", pause=0.05, cache="disk/cache", cache_size="8M")
     loader.await_batches(5)
-    with open("disk/other", "wb") as file:
+    with open("disk/other", "wb", buffering=0) as file:
         try:
             while True:
                 file.write(bytes(65536))
-                file.flush()
         except OSError:
             pass
     got = loader.result()

@@ -256,7 +256,7 @@ def lost(server):
         tap.ok(isinstance(got, list) and len(got) < 2 and 3 <= seconds < 25 and "s3://bucket/set" in said and "503" in said and (kept or more), "%s: a link that is lost ends the run with 74 and a checkpoint" % name, (got, seconds, said))
         if not kept:
             continue
-        again, said = train(None, "--resume", "lost", "--storage-timeout", 60)
+        again, said = train(None, "--resume", "lost", "--storage-timeout", 60, *(more if "--ranks" in more else []))
         tap.ok(isinstance(again, list) and got + again == wanted, "%s: resumed to the same losses" % name, (got, again, wanted, said))
     shutil.rmtree("own", ignore_errors=True)
     server.forget()
