@@ -2,14 +2,15 @@
 through its files as a web server's (ours) or as an S3 bucket's objects (the peers), on a link without a limit and on one of MBIT. Batches
 of 256 in shuffled order (ours: block), two workers, a loop without a model; each loader begins with an empty cache.
 
-first batch: seconds from the loader's construction. epoch 1: from the server; epoch 2: from a cache that holds the set. fetched: bytes of
-the server in epochs 2 and 3, the mean, of the set, with a cache of half the set (the least: 0.5 by Belady's bound for an order that reads
-each piece once an epoch); once, and given up after HALF_S. memory: the most without page cache, of all its processes. Each number is the
-median of ROUNDS; loaders take turns.
+first batch: seconds from the loader's construction, its modules imported before. epoch 1: from the server; epoch 2: from a cache that holds
+the set. fetched: bytes of the server in epochs 2 and 3, the mean, of the set, with a cache of half the set (the least: 0.5 by Belady's bound
+for an order that reads each piece once an epoch); once, and given up after HALF_S. memory: the most without page cache, of all its processes.
+Each number is the median of ROUNDS; loaders take turns.
 Goals: ahead in all, 5 times in rate if the link is not the limit; 0.9 of the link's rate in epoch 1; 0.6 fetched.
 
 Needs root, ip, tc and nginx. Peers come from PyPI (environments.py). Environment: BUILD, GB (1), MBIT (400), ROUNDS (3), BENCH_DIR."""
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -27,8 +28,11 @@ BUCKET = f"http://10.77.0.1:{PORT}"
 # ---- inside a loader's process: for each line of standard input an epoch, and a line of JSON --------------
 
 
+# What each side imports before the clock begins.
+MODULES = {"ours": ("torch", "ffload"), "streaming": ("torch", "streaming"), "litdata": ("torch", "litdata", "litdata.streaming.downloader")}
+
+
 def ours(options):
-    import torch  # noqa: F401  batches are its tensors
     import ffload
     return ffload.Loader(f"{BUCKET}/ours", BATCH, dtype="u8", layout="channels_last", order="block", workers=WORKERS, last_batch="drop")
 
@@ -78,6 +82,8 @@ def streaming_write():
 def epochs(options):
     import numpy
     classes, loader = numpy.load("classes.npy"), None
+    for name in MODULES[options["side"]]:
+        importlib.import_module(name)
     for _ in sys.stdin:
         began, first, samples = time.perf_counter(), None, 0
         loader = loader or globals()[options["side"]](options)
@@ -169,8 +175,8 @@ def size(folder):
 
 def without_limit(server, side, python, _):
     whole, peak = measure(server, side, python, 2)
-    return {"first": whole[0]["first"], "one": whole[0]["samples"] / whole[0]["seconds"], "two": whole[1]["samples"] / whole[1]["seconds"],
-            "peak": peak / 1e6}
+    one, two = (epoch["samples"] / epoch["seconds"] for epoch in whole)
+    return {"first": whole[0]["first"], "one": one, "two": two, "peak": peak / 1e6}
 
 
 def half_a_cache(server, side, python, number):
