@@ -1,4 +1,5 @@
-/* The device table on the host: ordinary memory, without recordings and kernels. */
+/* The device table on the host: ordinary memory, in huge pages as far as the kernel has them,
+ * without recordings and kernels. */
 #ifndef FF_LOADER_DEVICE_HOST_H
 #define FF_LOADER_DEVICE_HOST_H
 

@@ -1,6 +1,5 @@
 #include "loader/host/loader.h"
 
-#include "format/base/huge.h"
 #include "loader/device/absent.h"
 #include "loader/device/host.h"
 #include "loader/host/ring.h"
@@ -95,7 +94,6 @@ static ff_status create_memory(ff_loader *loader, ff_error *error) {
                        loader->settings.slots, loader->settings.slot_bytes);
     FF_TRY(table->allocate(loader->device, &memory, bytes, "batches", error));
     loader->memory = loader->pinned = memory;
-    if (table->unified && !ff_device_is_absent(loader->device)) ff_use_huge_pages(memory, bytes);
     if (table->unified) return FF_OK;
     loader->pinned = NULL;
     FF_TRY(table->allocate_pinned(loader->device, &memory, bytes, "batches", error));

@@ -6,8 +6,10 @@ times the fastest of its precision in its first round is left out, and one that 
 if others used more than 0.3 processors in a second before it, in its rounds, or in a second after it.
 
 PyTorch is PyPI's newest, in an environment of its own (environments.py). torch.compile needs g++; its kernels are kept there.
+--isa avx2 keeps the libraries of both sides from AVX-512. Our own loops choose by the processor itself: the kernels take oneDNN's blocks
+of 8 channels and so AVX2; plain loops (FF_CLONES, FF_VECTOR_CLONES) need a --program that was built without their AVX-512 clones.
 
-usage: train_step.py [--quick] [--priority] [--precision LIST] [--settings TEXT] [--rounds N] [--threads N] [--cpu-time]
+usage: train_step.py [--quick] [--priority] [--precision LIST] [--settings TEXT] [--isa avx2] [--rounds N] [--threads N] [--cpu-time]
     [--patience SECONDS] [--json FILE] [CASE...]
 """
 import argparse
@@ -27,6 +29,11 @@ SETTINGS = [" ".join(words) for words in itertools.product(PRECISIONS, ("eager",
 SLOW = 1.5  # times the fastest of the first round
 USAGE, NOT_BUILT = 2, "not in this build"  # the program's exit code for a precision that it refuses
 MANY = 8    # rounds
+MASKS = {   # of --isa: oneDNN's by both names (ours; PyTorch's own copy), MKL's, and PyTorch's for its loops and for what it compiles
+    "all": {},
+    "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
+             "GLIBC_TUNABLES": "glibc.cpu.hwcaps=" + ",".join("-AVX512" + part for part in ("F", "VL", "BW", "DQ", "CD"))},
+}
 
 # name: (our arguments NAME STEM CHANNELS SIDE BATCH, steps per round, goal)
 CASES = {
@@ -61,11 +68,12 @@ class Bench:
         commands = {"ffpack " + name: [self.options.program, *arguments, name] for name in self.ours}
         for name in filter(lambda name: self.options.settings in name, SETTINGS):
             commands[name] = [self.python, os.path.join(HERE, "train_step_peer.py"), *arguments, *name.split()]
-        cache = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(environments.PLACE, "kernels"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        environment = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(environments.PLACE, "kernels"), "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                       **MASKS[self.options.isa]}
         sides = {}
         for name, command in commands.items():
             try:
-                side = rounds.Side(command, steps, cache, 2, self.read, self.options.patience)
+                side = rounds.Side(command, steps, environment, 2, self.read, self.options.patience)
                 if self.options.priority:
                     side.prioritize()
                 side.first = side.round()
@@ -146,6 +154,7 @@ def main():
     parser.add_argument("--priority", action="store_true", help="real-time priority for the rounds, for a busy machine; needs root")
     parser.add_argument("--precision", default="f32,bf16", help="ours: a list for bench_train_step")
     parser.add_argument("--settings", default="", help="PyTorch's settings that contain this text, for example f32 or compile")
+    parser.add_argument("--isa", choices=MASKS, default="all", help="the instructions that the libraries of both sides may use")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cpu-time", action="store_true", help="processor time instead of wall time: with --threads 1, for a busy machine")
@@ -163,7 +172,7 @@ def main():
     version = subprocess.run([python, os.path.join(HERE, "train_step_peer.py"), "--version"], check=True, capture_output=True, text=True)
     bench = Bench(options, python)
     ours = ["ffpack " + name for name in bench.ours]
-    print(f"Training step, {options.threads} threads, PyTorch {version.stdout.strip()}; "
+    print(f"Training step, {options.threads} threads{'' if options.isa == 'all' else ', ' + options.isa}, PyTorch {version.stdout.strip()}; "
           f"ms a step, best (median) of {options.rounds} alternating rounds\n")
     print("| case | " + " | ".join(ours) + " | PyTorch's fastest in f32 | PyTorch's fastest | ratio, f32 | ratio | of the medians | goal | "
           "others' processors |\n" + "|---" * (len(ours) + 8) + "|")
