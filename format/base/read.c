@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +31,12 @@ ff_status ff_open_file(const char *path, int *fd, uint64_t *bytes, ff_error *err
 void ff_close_file(int *fd) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
+}
+
+uint32_t ff_descriptor_share(uint32_t part, uint32_t least, uint32_t most) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / part > most) return most;
+    return limit.rlim_cur / part < least ? least : (uint32_t)(limit.rlim_cur / part);
 }
 
 ff_status ff_read_some(int fd, const char *path, void *to, size_t size, size_t limit,

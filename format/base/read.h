@@ -11,6 +11,10 @@ FF_MUST_USE ff_status ff_open_file(const char *path, int *fd, uint64_t *bytes, f
 /* Closes *fd unless it is negative, and sets it to -1. */
 void ff_close_file(int *fd);
 
+/* How many descriptors a part of the program may have open: a share (1 / part) of those that the
+ * process may have (RLIMIT_NOFILE), from `least` to `most`. */
+uint32_t ff_descriptor_share(uint32_t part, uint32_t least, uint32_t most);
+
 /* Reads exactly `size` bytes at `offset`. FF_BAD_DATA if the file ends before. `path` is for error
  * messages, here and below. */
 FF_MUST_USE ff_status ff_read_at(int fd, const char *path, void *to, size_t size, uint64_t offset,

@@ -1,5 +1,6 @@
 #include "format/reader/files.h"
 
+#include "format/base/read.h"
 #include "format/storage/cache.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,13 +36,9 @@ struct ff_files {
 };
 
 ff_status ff_files_create(ff_files **out, ff_error *error) {
-    struct rlimit limit;
     FF_TRY(ff_alloc(out, 1, sizeof **out, "open files", error));
     ff_files *files = *out;
-    files->count = FILES_MOST;
-    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 8 < FILES_MOST)
-        files->count =
-            limit.rlim_cur / 8 < FILES_LEAST ? FILES_LEAST : (unsigned)(limit.rlim_cur / 8);
+    files->count = ff_descriptor_share(8, FILES_LEAST, FILES_MOST);
     for (unsigned i = 0; i < FILES_MOST; i++) files->file[i].descriptor = -1;
     pthread_mutex_init(&files->mutex, NULL);
     pthread_cond_init(&files->given, NULL);

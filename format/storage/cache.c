@@ -2,13 +2,13 @@
 
 #include "format/base/file.h"
 #include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/storage/pieces.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -91,14 +91,6 @@ static ff_status copy_objects(ff_cache *cache, const ff_cached_object *object, u
     return ff_alloc(&cache->busy, pieces, sizeof *cache->busy, "a cache", error);
 }
 
-/* A part of the descriptors that the process may have; 64 threads fetch at a time. */
-static uint32_t most_writing(void) {
-    const uint32_t most = 64, least = 2;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 8 > most) return most;
-    return limit.rlim_cur / 8 < least ? least : (uint32_t)(limit.rlim_cur / 8);
-}
-
 static ff_status open_all(ff_cache *cache, const ff_cache_options *options,
                           const ff_cached_object *object, uint32_t count, ff_error *error) {
     const size_t length = (size_t)(ff_path_base(cache->folder) - cache->folder);
@@ -115,7 +107,7 @@ ff_status ff_cache_open(ff_cache **out, const ff_cache_options *options, const c
     *out = NULL;
     FF_TRY(ff_alloc(&cache, 1, sizeof *cache, "a cache", error));
     cache->storage = storage;
-    cache->writing_most = most_writing();
+    cache->writing_most = ff_descriptor_share(8, 2, 64); /* 64 threads fetch at a time */
     cache->descriptor = cache->usage_descriptor = -1;
     pthread_mutex_init(&cache->mutex, NULL);
     pthread_mutex_init(&cache->removing, NULL);
@@ -191,8 +183,9 @@ static ff_status check_file(const ff_cache *cache, uint32_t object, int descript
     const struct ff_cache_file *file = &cache->file[object];
     struct stat info;
     FF_TRY(ff_cache_check(cache, error));
-    if (fstat(descriptor, &info) == 0 && !info.st_size && has_parts(cache, object) &&
-        fstat(descriptor, &info) == 0 && !info.st_size) {
+    if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
+    if (!info.st_size && has_parts(cache, object) && fstat(descriptor, &info) == 0 &&
+        !info.st_size) {
         (void)unlink(path);
         return ff_fail(error, FF_IO, "%s: was removed while it is in use", path);
     }

@@ -1,11 +1,11 @@
 #include "format/storage/request.h"
 
+#include "format/base/read.h"
 #include "format/base/thread.h"
 #include "format/storage/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum {
@@ -16,14 +16,6 @@ enum {
     AGAIN_SECONDS = 30
 };
 
-/* libcurl opens up to four descriptors for each. */
-static int connections(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 16 > FF_CONNECTIONS)
-        return FF_CONNECTIONS;
-    return limit.rlim_cur < 32 ? 2 : (int)(limit.rlim_cur / 16);
-}
-
 ff_status ff_client_create(ff_client **out, const char *region, double timeout_s,
                            ff_status (*check)(ff_error *error), ff_error *error) {
     const ff_curl *curl;
@@ -33,7 +25,8 @@ ff_status ff_client_create(ff_client **out, const char *region, double timeout_s
     (*out)->curl = curl;
     (*out)->timeout_s = timeout_s;
     (*out)->check = check;
-    (*out)->most = connections();
+    /* libcurl opens up to four descriptors for each connection. */
+    (*out)->most = (int)ff_descriptor_share(16, 2, FF_CONNECTIONS);
     pthread_mutex_init(&(*out)->mutex, NULL);
     pthread_cond_init(&(*out)->given, NULL);
     if (!region) return FF_OK;

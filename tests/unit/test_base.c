@@ -1,6 +1,7 @@
 /* format/base: memory, errors, options, queues, threads, the mapping guard. */
 #include "format/base/guard.h"
 #include "format/base/huge.h"
+#include "format/base/read.h"
 #include "format/base/thread.h"
 #include "format/cli/interrupt.h"
 #include "format/cli/nearest.h"
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* ---- bytes, memory, errors ------------------------------------------------------------------ */
@@ -645,6 +647,23 @@ static void numbers_as_text(void **state) {
     assert_string_equal(ff_say_byte_rate(NAN).text, "? B/s");
 }
 
+/* Of a limit of 1000 descriptors, an eighth is 125. */
+static void descriptors(void **state) {
+    (void)state;
+    const struct {
+        rlim_t limit;
+        uint32_t least, most, wanted;
+    } cases[] = {{1000, 4, 200, 125}, {1000, 4, 124, 124}, {1000, 126, 200, 126}, {32, 4, 64, 4}};
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        limit = (struct rlimit){cases[i].limit, before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_int_equal(ff_descriptor_share(8, cases[i].least, cases[i].most), cases[i].wanted);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_order),       cmocka_unit_test(numbers_as_text),
@@ -655,6 +674,7 @@ int main(void) {
         cmocka_unit_test(nearest_name),     cmocka_unit_test(threads),
         cmocka_unit_test(parallel_for),     cmocka_unit_test(guard),
         cmocka_unit_test(interrupts),       cmocka_unit_test(progress),
+        cmocka_unit_test(descriptors),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
