@@ -188,7 +188,13 @@ static ff_status refuse_missing(const char *path, ff_error *error) {
     const char *parent = slash ? copy : ".";
     if (is_split && ff_set_find(&set, parent, NULL) == FF_OK)
         FF_TRY_DONE(ff_set_list(&set, &beside, error));
-    if (!set.count)
+    const char *scheme_end = strstr(path, "://");
+    if (scheme_end)
+        status = ff_fail(error, FF_IO,
+                         "%s: no such folder; a URL of %.*s:// is not read; wanted s3://, gs://, "
+                         "https:// or http://",
+                         path, (int)(scheme_end - path), path);
+    else if (!set.count)
         status = ff_fail(error, FF_IO, "%s: no such folder", path);
     else if (!*set.split[0].name)
         status = ff_fail(error, FF_IO, "%s: no such folder; %s is a set without splits, name that",

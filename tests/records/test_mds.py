@@ -95,6 +95,9 @@ bad_mds("other lists of columns", "has 2 column_names, 1 column_encodings and 2 
 bad_mds("a size below 0", "column 1 of a shard has no name, encoding or size", change=lambda index: index["shards"][0].update(column_sizes=[None, -8]))
 bad_mds("samples that are no number", "'samples' is something else, wanted a whole number from 0 on", change=lambda index: index["shards"][0].update(samples="2"))
 bad_mds("two columns of images", "mds/index.json: several columns may be the image: a, b", columns={"a": "png", "b": "jpeg"}, shards=[[{"a": png[0], "b": png[1]}]])
+for called in ("label", "labels.list.element"):
+    bad_mds("another number next to %s" % called, "mds/index.json: column '%s' is called as a label, but does not hold one whole number or one text" % called,
+            columns={"x": "png", called: "json", "width": "int"}, shards=[[{"x": png[0], called: b"[2]", "width": le.pack(9)}]])
 bad_mds("no image", "mds/index.json: no column holds images", columns={"y": "int"}, shards=[[{"y": le.pack(1)}]])
 bad_mds("a label in one shard alone", "has no label, as the chunks before have one", shards=two + [[{"x": png[0], "y": le.pack(1)}]],
         change=lambda index: index["shards"][1].update(column_encodings=["png", "json"], column_names=["x", "z"]))

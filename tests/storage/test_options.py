@@ -138,6 +138,15 @@ def refused(server):
             tap.ok(done.returncode == (0 if name == "fftrain" else 2) and words in done.stderr, "%s %s of a folder" % (name, options[0]), (done.returncode, done.stderr))
     done = run(FFINSPECT, server.url + "/bucket/set/train", "--cache", "own", *far)
     tap.ok(done.returncode == 2 and "--endpoint has no effect" in done.stderr, "an endpoint of a web server", done.stderr)
+    words = "hf://a/b: no such folder; a URL of hf:// is not read; wanted s3://, gs://, https:// or http://"
+    for command in ((FFINSPECT, "hf://a/b"), (FFTRAIN, "--data", "hf://a/b", "--model", "smallnet"), (FFPACK, "verify", "hf://a/b")):
+        done = run(*command)
+        tap.ok(done.returncode == 74 and words in done.stderr, "%s of another scheme" % os.path.basename(command[0]), (done.returncode, done.stderr))
+    try:
+        said = ffload.Loader("hf://a/b", 4)
+    except FileNotFoundError as error:
+        said = "%s: %s" % (error.filename, error.strerror)
+    tap.ok(said == words, "ffload of another scheme", said)
     for options, words in (({"cache_size": "12X"}, "cache_size: '12X'"), ({"cache_size": 5}, "cache_size: 5 is out of range"), ({"storage_timeout": 0}, "storage_timeout: 0 is out of range"),
                            ({"endpoint": "ftp://x"}, "endpoint ftp://x"), ({"cash": "own"}, "did you mean cache?")):
         for make in (ffload.Loader, ffload.Dataset):

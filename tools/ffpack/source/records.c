@@ -99,16 +99,30 @@ static ff_status no_label(const ff_columns *columns, const char *path, const cha
     return status;
 }
 
-/* A column that is called as a label and is none of a kind that is read: the labels would be lost.
- */
+/* Whether a column, or the list or group that has it (NAME.list.element), is called as a label. */
+static bool is_called_label(const char *column) {
+    for (const char *const *name = label_names; *name; name++) {
+        const size_t length = strlen(*name);
+        if (!strncmp(column, *name, length) && (!column[length] || column[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Refuses a set whose only column that is called as a label is of another kind: the labels would be
+ * lost, or those of another column. */
 static ff_status check_no_label(const ff_columns *columns, const char *path, ff_error *error) {
-    const size_t found = choose(columns, label_names, ALL & ~(unsigned)LABELS, FF_COLUMN_KINDS);
-    if (found == SIZE_MAX || found == columns->image) return FF_OK;
-    return ff_fail(
-        error, FF_BAD_DATA,
-        "%s: column '%s' is called as a label, but does not hold one whole number or one "
-        "text",
-        path, columns->column[found].name);
+    if (choose(columns, label_names, LABELS, FF_COLUMN_KINDS) != SIZE_MAX) return FF_OK;
+    for (size_t i = 0; i < columns->count; i++) {
+        const ff_column *column = &columns->column[i];
+        const bool other = !(LABELS >> column->kind & 1) && i != columns->image;
+        if (other && is_called_label(column->name))
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: column '%s' is called as a label, but does not hold one whole "
+                           "number or one text",
+                           path, column->name);
+    }
+    return FF_OK;
 }
 
 ff_status ff_columns_choose(ff_columns *columns, const ff_source *source, const char *path,
@@ -126,8 +140,8 @@ ff_status ff_columns_choose(ff_columns *columns, const ff_source *source, const 
     const bool right =
         columns->label < columns->count && (LABELS >> columns->column[columns->label].kind & 1);
     if (source->label && !right) return no_label(columns, path, source->label, error);
-    if (columns->label == SIZE_MAX - 1) return no_label(columns, path, NULL, error);
-    return columns->label == SIZE_MAX ? check_no_label(columns, path, error) : FF_OK;
+    if (!source->label) FF_TRY(check_no_label(columns, path, error));
+    return columns->label == SIZE_MAX - 1 ? no_label(columns, path, NULL, error) : FF_OK;
 }
 
 ff_status ff_columns_note(const ff_columns *columns, ff_source *source, ff_error *error) {
