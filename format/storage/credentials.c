@@ -119,6 +119,26 @@ static ff_status from_files(ff_credentials *credentials, ff_error *error) {
     return FF_OK;
 }
 
+/* Refuses a profile whose keys come by another way: requests without keys would be refused, and
+ * nobody would know why. */
+static ff_status check_other_ways(ff_error *error) {
+    static const char *const ways[] = {"credential_process", "sso_session", "sso_start_url",
+                                       "role_arn"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char *value;
+        bool there;
+        FF_TRY(configured(&value, ways[i], &there, error));
+        const bool has = value != NULL;
+        free(value);
+        if (has)
+            return ff_fail(error, FF_USAGE,
+                           "the profile %s has %s, which is not read here; wanted keys, as set by: "
+                           "eval \"$(aws configure export-credentials --profile %s --format env)\"",
+                           profile_name(), ways[i], profile_name());
+    }
+    return FF_OK;
+}
+
 ff_status ff_credentials_region(char **region, ff_error *error) {
     bool there;
     const char *given = setting("AWS_REGION");
@@ -302,6 +322,7 @@ static ff_status find(ff_credentials *credentials, ff_error *error) {
     if (credentials->key) return FF_OK;
     if (setting("AWS_WEB_IDENTITY_TOKEN_FILE") && setting("AWS_ROLE_ARN"))
         return from_web_identity(credentials, error);
+    FF_TRY(check_other_ways(error));
     if (setting("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
         setting("AWS_CONTAINER_CREDENTIALS_FULL_URI"))
         return from_container(credentials, error);

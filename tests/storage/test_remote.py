@@ -314,6 +314,12 @@ def keys(server):
     tap.ok(asked and asked[0].get("WebIdentityToken") == "web token/+" and asked[0].get("Action") == "AssumeRoleWithWebIdentity", "the web identity is sent", asked)
     done = run([FFINSPECT, "s3://bucket/raw/train"], {**bare, "AWS_PROFILE": "missing", "HOME": "home"})
     tap.ok(done.returncode == 2 and "AWS_PROFILE=missing" in done.stderr, "a profile that does not exist", done.stderr)
+    for way in ("credential_process", "sso_session", "sso_start_url", "role_arn"):
+        with open("home/.aws/config", "a") as file:
+            file.write("[profile by-%s]\n%s = something\n" % (way, way))
+        done = run([FFINSPECT, "s3://bucket/raw/train"], {**bare, "AWS_PROFILE": "by-" + way, "HOME": "home"})
+        tap.ok(done.returncode == 2 and "the profile by-%s has %s, which is not read here; wanted keys, as set by: eval " % (way, way) in done.stderr,
+               "keys by %s of a profile" % way, done.stderr)
 
 
 def refused(server, env):
