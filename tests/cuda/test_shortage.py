@@ -94,6 +94,22 @@ def keeps_checkpoint(words):
     tap.ok(not wrong, "the checkpoint before the loss stays, and the run resumes to the same bits", wrong)
 
 
+def gone_on_one(words, percents):
+    """The GPU of one of two ranks is gone while their run starts: each rank says so in one sentence, and the launcher who ended."""
+    done = subprocess.run(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ, FF_STRICT_COUNTS="1"))
+    calls = max(map(int, re.findall(r" calls (\d+)", done.stderr)))
+    wrong = [f"nothing is lost: {done.returncode}, {done.stderr}"] if done.returncode else []
+    for rank in range(2):
+        for percent in percents:
+            code, lines, _ = run(words, FF_STRICT_RANK=str(rank), FF_STRICT_GONE=str(calls * percent // 100))
+            lines = [line for line in lines if "strict: kernels" not in line]
+            good = code == 1 and len(lines) == 3 and sum(line.endswith(LOST_ADVICE) for line in lines) == 2 and \
+                sum(line.startswith("rank 1: ") for line in lines) == 1 and lines[-1] == f"fftrain: rank {rank} ended with exit code 1"
+            if not good:
+                wrong.append(f"rank {rank}, {percent} %: exit {code}, {lines}")
+    tap.ok(not wrong, "the GPU of one of two ranks is gone as they start", wrong)
+
+
 def main():
     if not os.access(os.path.join(STRICT, "fftrain"), os.X_OK):
         tap.skip("no memory, and no GPU", "no CUDA module: built without a CUDA toolkit, or with a sanitizer")
@@ -116,6 +132,7 @@ def main():
         gone("a training", resident + ["--out", "none"], 24)
         gone("a training, streamed", streamed + ["--out", "none"], 12)
         keeps_checkpoint(resident)
+        gone_on_one(train[:train.index("--device")] + ["--precision", "f16", "--ranks", "2", "--out", "none"], (20, 42))
     tap.finish()
 
 

@@ -323,7 +323,10 @@ ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *opti
     ff_status status = FF_OK;
     if (options->batch == FF_BATCH_AUTO) status = choose_batch(*trainer, options, error);
     if (status == FF_OK) status = build(*trainer, options, error);
-    if (status != FF_OK) ff_trainer_destroy(trainer);
+    if (status == FF_OK) return FF_OK;
+    /* One rank alone may fail here; NCCL's end would wait for the others. */
+    if (options->job && options->job->comm) status = ff_job_conclude(options->job, status, error);
+    ff_trainer_destroy(trainer);
     return status;
 }
 

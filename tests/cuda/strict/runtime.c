@@ -61,6 +61,8 @@ static uint64_t no_memory_at, gone_at;
 
 __attribute__((constructor)) static void prepare(void) {
     if (getenv("FF_STRICT_COUNTS")) atexit(print_counts);
+    const char *rank = getenv("FFTRAIN_RANK"), *wanted = getenv("FF_STRICT_RANK");
+    if (wanted && (!rank || strcmp(rank, wanted) != 0)) return;
     no_memory_at = number_of("FF_STRICT_NO_MEMORY");
     gone_at = number_of("FF_STRICT_GONE");
 }

@@ -29,6 +29,7 @@
  * Environment: FF_SIM_CARDS (2) GPUs; FF_SIM_MEMORY is the memory of each in KiB; FF_SIM_SEED;
  * FF_STRICT_NO_MEMORY=N: the N-th allocation fails, as if the memory were used up;
  * FF_STRICT_GONE=N: from the N-th call on every call fails, as after a GPU has fallen off the bus;
+ * FF_STRICT_RANK=R: both of them only in the process that is rank R of several;
  * FF_STRICT_COUNTS prints the counts at exit, and what was not released; FF_STRICT_KERNELS is
  * another table of kernels than the one next to the program; the names of launched kernels are
  * added to the file FF_STRICT_LAUNCHED. Any thread. */
