@@ -159,10 +159,15 @@ static void look(nccl_comm *comm) {
     keep(comm, error.message);
 }
 
+/* False if the GPU is gone. Then recordings cannot be destroyed, and NCCL would wait for them even
+ * in an abort: the communicator is left to the end of the process. */
+static bool make_current(nccl_comm *comm) {
+    return comm->device->table->make_current(comm->device, NULL) == FF_OK;
+}
+
 static void watch(void *context, int index) {
     nccl_comm *comm = context;
     (void)index;
-    (void)comm->device->table->make_current(comm->device, NULL);
     lock(comm);
     while (!comm->stop && comm->failure.status == FF_OK) {
         struct timespec until;
@@ -176,7 +181,7 @@ static void watch(void *context, int index) {
     ff_ncclComm_t failed = comm->failure.status != FF_OK ? comm->nccl : NULL;
     if (failed) comm->nccl = NULL;
     unlock(comm); /* before the abort, which may wait for recordings to be destroyed */
-    if (failed) (void)comm->library.kill(failed);
+    if (failed && make_current(comm)) (void)comm->library.kill(failed);
 }
 
 static ff_status nccl_check(ff_comm *base, ff_error *error) {
@@ -204,15 +209,14 @@ static void nccl_leave(ff_comm *base) {
     pthread_cond_broadcast(&comm->changed);
     unlock(comm);
     ff_threads_join(&comm->watcher);
-    if (comm->nccl) {
-        (void)comm->device->table->make_current(comm->device, NULL);
+    if (comm->nccl && make_current(comm)) {
         lock(comm);
         const int result = comm->library.finalize(comm->nccl);
         const bool ended = settle(comm, "ncclCommFinalize", result, NULL) == FF_OK;
         unlock(comm);
         (void)(ended ? comm->library.destroy : comm->library.kill)(comm->nccl);
-        comm->nccl = NULL;
     }
+    comm->nccl = NULL;
 }
 
 static void nccl_destroy(ff_comm *base) {
