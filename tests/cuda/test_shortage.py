@@ -23,9 +23,9 @@ LIBRARY = "the stream did not take the plain library's work"  # in cuDNN's place
 
 
 def run(words, **variables):
-    """(exit code or "hangs", lines on stderr, what the stand-in counted)."""
+    """(exit code or "hangs", lines on stderr, what the stand-in counted and, as "said", what the run said on stdout)."""
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE, text=True,
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE, text=True,
                               errors="replace", env=dict(os.environ, FF_STRICT_COUNTS="1", **variables))
     except subprocess.TimeoutExpired:
         return "hangs", [], {}
@@ -35,6 +35,7 @@ def run(words, **variables):
             counts = {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", line)}
         elif "::" not in line:  # Python's own, of launched ranks
             lines.append(line)
+    counts["said"] = done.stdout.partition(";")[0]  # without the times
     return done.returncode, lines, counts
 
 
@@ -53,13 +54,14 @@ def without_memory(name, words):
 
 
 def gone(name, words, times, first=1):
-    """The GPU is gone at some calls from `first` on. In the last ones, which release, nothing is left to do."""
+    """The GPU is gone at some calls from `first` on. In the last ones, which release, nothing is left to do: the run says what it would have
+    said. How many calls it takes depends on how often it asks whether something is done."""
     _, _, whole = run(words)
     wrong = []
     for at in range(times):
         number = first + (whole["calls"] - first) * at // times
-        code, lines, _ = run(words, FF_STRICT_GONE=str(number))
-        ends = code == 0 and not lines and number > 0.85 * whole["calls"]
+        code, lines, counts = run(words, FF_STRICT_GONE=str(number))
+        ends = code == 0 and not lines and counts["said"] == whole["said"] and number > 0.75 * counts["calls"]
         if not ends and (code != 1 or len(lines) != 1 or not lines[0].endswith((LOST_ADVICE, LIBRARY))):
             wrong.append(f"call {number} of {whole['calls']}: exit {code}, {lines[:4]}")
     tap.ok(not wrong, f"{name}: the GPU is gone at {times} calls", wrong)
