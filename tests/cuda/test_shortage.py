@@ -118,6 +118,18 @@ def gone_on_one(words):
     tap.ok(not wrong and min(resumed) > 0, "the GPU of one of two ranks is gone", [*wrong, resumed])
 
 
+def no_memory_on_one(words):
+    """The memory of one of two GPUs is used up once NCCL has connected the ranks."""
+    wrong = []
+    for rank in range(2):
+        code, lines, _ = run(words + ["--out", "none"], FF_STRICT_RANK=str(rank), FF_STRICT_NO_MEMORY="25")
+        lines = [line for line in lines if "strict: kernels" not in line]
+        said = sum(line.endswith((DEVICE_ADVICE, PINNED_ADVICE)) for line in lines)
+        if code != 1 or len(lines) != 3 or said != 2 or lines[-1] != f"fftrain: rank {rank} ended with exit code 1":
+            wrong.append(f"rank {rank}: exit {code}, {lines}")
+    tap.ok(not wrong, "the memory of one of two GPUs is used up", wrong)
+
+
 def main():
     if not os.access(os.path.join(STRICT, "fftrain"), os.X_OK):
         tap.skip("no memory, and no GPU", "no CUDA module: built without a CUDA toolkit, or with a sanitizer")
@@ -140,7 +152,9 @@ def main():
         gone("a training", resident + ["--out", "none"], 24)
         gone("a training, streamed", streamed + ["--out", "none"], 12)
         keeps_checkpoint(resident)
-        gone_on_one(train[:train.index("--device")] + ["--precision", "f16", "--ranks", "2"])
+        two = train[:train.index("--device")] + ["--precision", "f16", "--ranks", "2"]
+        gone_on_one(two)
+        no_memory_on_one(two)
     tap.finish()
 
 

@@ -291,11 +291,12 @@ static void done(ff_ncclComm_t comm, int result) {
 
 static void help_init(ff_ncclComm_t comm) {
     maybe_delay(comm);
+    if (!barrier(comm)) return;
     if (getenv("FF_NCCL_SIM_NO_SHM"))
         fail(comm, SYSTEM_ERROR,
              "Error while creating shared memory segment /dev/shm/nccl-YnQGeG (size 33030528), "
              "error: No space left on device (28)");
-    else if (barrier(comm))
+    else
         done(comm, FF_ncclSuccess);
 }
 
