@@ -35,13 +35,18 @@ ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alig
     return memory ? FF_OK : no_memory(error, count, size, what);
 }
 
-ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what, ff_error *error) {
+ff_status ff_alloc_huge(void *out, uint64_t bytes, size_t alignment, const char *what,
+                        ff_error *error) {
     void *memory;
-    FF_TRY(
-        ff_alloc_aligned(out, bytes, 1, bytes >= FF_HUGE_PAGE ? FF_HUGE_PAGE : PAGE, what, error));
+    if (bytes >= FF_HUGE_PAGE) alignment = FF_HUGE_PAGE;
+    FF_TRY(ff_alloc_aligned(out, bytes, 1, alignment, what, error));
     memcpy(&memory, out, sizeof memory);
     ff_use_huge_pages(memory, bytes);
     return FF_OK;
+}
+
+ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what, ff_error *error) {
+    return ff_alloc_huge(out, bytes, PAGE, what, error);
 }
 
 void ff_touch_pages(void *memory, uint64_t bytes) {

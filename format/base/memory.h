@@ -31,11 +31,16 @@ FF_MUST_USE ff_status ff_alloc(void *out, uint64_t count, uint64_t size, const c
 FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alignment,
                                        const char *what, ff_error *error);
 
-/* The same for `bytes` that a disk writes into: at a multiple of 4096, in huge pages as far as the
- * kernel has them. A huge page is one piece of memory to a device; 2 MiB of normal pages are 512
- * pieces, each of which costs the device time. Some devices take at most 254 pieces per request.
- * The calling thread touches each huge page: if many threads did so at once, a cgroup could exceed
- * its limit for a moment, and the kernel would kill the process. */
+/* The same for `bytes` of which 2 MiB and more lie in huge pages, as far as the kernel has them
+ * (huge.h). */
+FF_MUST_USE ff_status ff_alloc_huge(void *out, uint64_t bytes, size_t alignment, const char *what,
+                                    ff_error *error);
+
+/* ff_alloc_huge for `bytes` that a disk writes into: at a multiple of 4096. A huge page is one
+ * piece of memory to a device; 2 MiB of normal pages are 512 pieces, each of which costs the device
+ * time. Some devices take at most 254 pieces per request. The calling thread touches each huge
+ * page: if many threads did so at once, a cgroup could exceed its limit for a moment, and the
+ * kernel would kill the process. */
 FF_MUST_USE ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what,
                                         ff_error *error);
 

@@ -1,6 +1,5 @@
 #include "loader/device/host.h"
 
-#include "format/base/huge.h"
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 
@@ -64,10 +63,7 @@ static ff_status host_memory(ff_device *device, uint64_t *free_bytes, uint64_t *
 static ff_status host_allocate(ff_device *device, void **memory, uint64_t bytes, const char *what,
                                ff_error *error) {
     (void)device;
-    const size_t alignment = bytes >= FF_HUGE_PAGE ? FF_HUGE_PAGE : 256;
-    FF_TRY(ff_alloc_aligned(memory, bytes, 1, alignment, what, error));
-    ff_use_huge_pages(*memory, bytes);
-    return FF_OK;
+    return ff_alloc_huge(memory, bytes, 256, what, error);
 }
 
 static void host_release(ff_device *device, void *memory) {

@@ -61,7 +61,7 @@ def gone(name, words, times, first=1):
     for at in range(times):
         number = first + (whole["calls"] - first) * at // times
         code, lines, counts = run(words, FF_STRICT_GONE=str(number))
-        ends = code == 0 and not lines and counts["said"] == whole["said"] and number > 0.75 * counts["calls"]
+        ends = code == 0 and not lines and counts["said"] == whole["said"] and number > 0.85 * counts["calls"]
         if not ends and (code != 1 or len(lines) != 1 or not lines[0].endswith((LOST_ADVICE, LIBRARY))):
             wrong.append(f"call {number} of {whole['calls']}: exit {code}, {lines[:4]}")
     tap.ok(not wrong, f"{name}: the GPU is gone at {times} calls", wrong)
@@ -96,6 +96,15 @@ def keeps_checkpoint(words):
     tap.ok(not wrong, "the checkpoint before the loss stays, and the run resumes to the same bits", wrong)
 
 
+def ends_both(words, rank, advice, **variables):
+    """Whether each of two ranks says in one sentence what happens on one, and the launcher who ended; and the exit code and the lines."""
+    code, lines, _ = run(words, FF_STRICT_RANK=str(rank), **variables)
+    lines = [line for line in lines if "strict: kernels" not in line]
+    good = code == 1 and len(lines) == 3 and sum(line.endswith(advice) for line in lines) == 2 and \
+        sum(line.startswith("rank 1: ") for line in lines) == 1 and lines[-1] == f"fftrain: rank {rank} ended with exit code 1"
+    return good, code, lines
+
+
 def gone_on_one(words):
     """The GPU of one of two ranks is gone: each rank says so in one sentence, and the launcher who ended; the run resumes on other GPUs."""
     saving = words + ["--checkpoint-every", "1 steps", "--keep", "20"]
@@ -105,10 +114,7 @@ def gone_on_one(words):
     for rank in range(2):
         for percent in ((10, 30, 50, 70), (10, 40, 70, 84))[rank]:
             out = f"two.{rank}.{percent}"
-            code, lines, _ = run(saving + ["--out", out], FF_STRICT_RANK=str(rank), FF_STRICT_GONE=str(calls[rank] * percent // 100))
-            lines = [line for line in lines if "strict: kernels" not in line]
-            good = code == 1 and len(lines) == 3 and sum(line.endswith(LOST_ADVICE) for line in lines) == 2 and \
-                sum(line.startswith("rank 1: ") for line in lines) == 1 and lines[-1] == f"fftrain: rank {rank} ended with exit code 1"
+            good, code, lines = ends_both(saving + ["--out", out], rank, LOST_ADVICE, FF_STRICT_GONE=str(calls[rank] * percent // 100))
             if good and os.path.isdir(out + "/checkpoints") and newest(out):
                 resumed[rank] += 1
                 code, lines, _ = run([words[0], "--resume", out, "--quiet", "--ranks", "2"])
@@ -122,10 +128,8 @@ def no_memory_on_one(words):
     """The memory of one of two GPUs is used up once NCCL has connected the ranks."""
     wrong = []
     for rank in range(2):
-        code, lines, _ = run(words + ["--out", "none"], FF_STRICT_RANK=str(rank), FF_STRICT_NO_MEMORY="25")
-        lines = [line for line in lines if "strict: kernels" not in line]
-        said = sum(line.endswith((DEVICE_ADVICE, PINNED_ADVICE)) for line in lines)
-        if code != 1 or len(lines) != 3 or said != 2 or lines[-1] != f"fftrain: rank {rank} ended with exit code 1":
+        good, code, lines = ends_both(words + ["--out", "none"], rank, (DEVICE_ADVICE, PINNED_ADVICE), FF_STRICT_NO_MEMORY="25")
+        if not good:
             wrong.append(f"rank {rank}: exit {code}, {lines}")
     tap.ok(not wrong, "the memory of one of two GPUs is used up", wrong)
 

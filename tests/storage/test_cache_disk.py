@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from server import Server
-from remote_sets import MIB, batches, make_set, tap
+from remote_sets import MIB, batches, fresh, make_set, tap
 place = tempfile.mkdtemp()
 os.chdir(place)
 
@@ -61,11 +61,6 @@ class Loader:
 
 def is_sentence(got, path):
     return isinstance(got, str) and re.match("[A-Za-z]*Error: |BadData: ", got) and path in got and "\n" not in got
-
-
-def fresh():
-    shutil.rmtree("cache", ignore_errors=True)
-    server.forget()
 
 
 def mounted(options):
@@ -146,7 +141,7 @@ def removed():
     for remove in (all_of_it, the_set, its_files, shards, state, usage):
         for again in (False, True):
             for size in ("9M", "100M"):
-                fresh()
+                fresh(server)
                 loader = Loader("s3://bucket/raw/train", pause=0.02, cache_size=size, verify=VERIFY)
                 loader.await_batches(12)
                 folder = next(os.path.join("cache", name) for name in os.listdir("cache") if len(name) == 32)
@@ -165,7 +160,7 @@ def sizes():
     """Runs that share a cache and allow it different sizes, of one set and of two."""
     for names in (("raw", "raw"), ("raw", "zstd"), ("raw", "zstd", "raw")):
         for allowed in (("6M", "100M"), ("100M", "6M"), ("6M", "12M"), ("8M", "8M")):
-            fresh()
+            fresh(server)
             began = time.monotonic()
             loaders = [Loader("s3://bucket/%s/train" % name, cache_size=allowed[i % 2], pause=0.01) for i, name in enumerate(names)]
             got = [loader.result() for loader in loaders]

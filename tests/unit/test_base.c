@@ -647,7 +647,7 @@ static void numbers_as_text(void **state) {
     assert_string_equal(ff_say_byte_rate(NAN).text, "? B/s");
 }
 
-/* Of a limit of 1000 descriptors, an eighth is 125. */
+/* An eighth of 1000 descriptors is 125. */
 static void descriptors(void **state) {
     (void)state;
     const struct {
