@@ -36,9 +36,10 @@ ff_status ff_url_encode(ff_buffer *to, const char *text, bool slashes, ff_error 
     return FF_OK;
 }
 
-/* Without the slashes at its end. */
-static ff_status copy_trimmed(char **out, const char *text, size_t length, ff_error *error) {
-    while (length && text[length - 1] == '/') length--;
+/* Without the slashes at its end that are not among the first `kept` bytes. */
+static ff_status copy_trimmed(char **out, const char *text, size_t kept, size_t length,
+                              ff_error *error) {
+    while (length > kept && text[length - 1] == '/') length--;
     return ff_copy_bytes(out, text, length, error);
 }
 
@@ -55,7 +56,7 @@ static ff_status bucket_base(ff_url *url, const char *endpoint, const char *regi
                              ff_error *error) {
     char *server;
     if (endpoint) {
-        FF_TRY(copy_trimmed(&server, endpoint, strlen(endpoint), error));
+        FF_TRY(copy_trimmed(&server, endpoint, 0, strlen(endpoint), error));
         const ff_status status = ff_format(&url->base, error, "%s/%s", server, url->bucket);
         free(server);
         return status;
@@ -80,7 +81,7 @@ static ff_status parse_bucket(ff_url *url, const char *rest, const char *endpoin
         return ff_fail(error, FF_USAGE, "endpoint %s: does not begin with http:// or https://",
                        endpoint);
     const char *prefix = rest + length + strspn(rest + length, "/");
-    FF_TRY(copy_trimmed(&url->prefix, prefix, strlen(prefix), error));
+    FF_TRY(copy_trimmed(&url->prefix, prefix, 0, strlen(prefix), error));
     return bucket_base(url, endpoint, region, error);
 }
 
@@ -95,7 +96,7 @@ static ff_status parse_web(ff_url *url, const char *rest, bool object, ff_error 
     FF_TRY(ff_copy_bytes(&url->query, rest + path, strcspn(rest + path, "#"), error));
     FF_TRY(ff_format(&url->base, error, "%s%.*s", schemes[url->scheme].name, (int)host, rest));
     const size_t slashes = strspn(rest + host, "/");
-    return copy_trimmed(&url->prefix, rest + host + slashes, path - host - slashes, error);
+    return copy_trimmed(&url->prefix, rest + host + slashes, 0, path - host - slashes, error);
 }
 
 ff_status ff_url_parse(ff_url *url, const char *text, const char *endpoint, const char *region,
@@ -107,7 +108,8 @@ ff_status ff_url_parse(ff_url *url, const char *text, const char *endpoint, cons
                        text);
     url->scheme = (ff_scheme)scheme;
     const char *rest = text + strlen(schemes[scheme].name);
-    ff_status status = copy_trimmed(&url->text, text, ff_url_shown_bytes(text), error);
+    ff_status status =
+        copy_trimmed(&url->text, text, (size_t)(rest - text), ff_url_shown_bytes(text), error);
     if (status == FF_OK)
         status = scheme == FF_SCHEME_S3 || scheme == FF_SCHEME_GS
                      ? parse_bucket(url, rest, endpoint, region, error)

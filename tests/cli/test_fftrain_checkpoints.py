@@ -134,6 +134,16 @@ for name, target, at in (("complete", "step-20", 20), ("half", "step-999", 15)):
     tap.ok(done.returncode == 0 and "step-%d, after" % at in done.stderr and link(name, "last") == 30 and
            not {"branch-1", "last.tmp"} & set(os.listdir(name + "/checkpoints")) and weights(name + "/checkpoints/last") == kept[30],
            "a save that was cut off: %s" % name, (done.stderr, os.listdir(name + "/checkpoints")))
+# the same at the end of a run, which has no step left to do
+fftrain(*COMMON, "--epochs", 6, "--lr", 0.1, "--out", "end", "--checkpoint-every", "1 epoch", "--keep", 9)
+best = link("end", "best")
+for name, to in (("last", "step-25"), ("last.tmp", "step-30"), ("best", "step-5")):
+    if os.path.islink("end/checkpoints/" + name):
+        os.unlink("end/checkpoints/" + name)
+    os.symlink(to, "end/checkpoints/" + name)
+done = fftrain("--resume", "end", "--quiet")
+tap.ok(done.returncode == 2 and "the run is complete" in done.stderr and link("end", "last") == 30 and link("end", "best") == best != 5 and
+       "last.tmp" not in os.listdir("end/checkpoints"), "a save that was cut off at the end of a run", (done.stderr, os.listdir("end/checkpoints"), best))
 done = fftrain("--resume", "again/checkpoints/step-10", "--lr", 1e-4, "--keep", 1, "--quiet")
 fftrain("--resume", "again/checkpoints/best", "--lr", 1e-3, "--quiet")
 tap.ok(link("again", "last") == 30 and link("again", "best") in steps("again"), "twice", (steps("again"), os.listdir("again/checkpoints")))

@@ -323,7 +323,7 @@ def keys(server):
 
 
 def refused(server, env):
-    for url, code, words in (("s3://x/raw", 2, "has no name of a bucket after s3://"), ("http:///raw", 2, "names no server"), ("http://u:p@host/raw", 2, "must not hold a user's name"),
+    for url, code, words in (("s3://x/raw", 2, "has no name of a bucket after s3://"), ("s3://", 2, "s3://: has no name of a bucket after s3://"), ("http:///raw", 2, "names no server"), ("http://u:p@host/raw", 2, "must not hold a user's name"),
                              (server.url + "/bucket/raw?x=1", 2, "a URL with ? or # has no objects below it"), ("s3://bucket/none", 74, "there is no index.ffx, and none in train, val, valid or test below it")):
         done = run([FFINSPECT, url], env)
         tap.ok(done.returncode == code and words in done.stderr and done.stderr.count("\n") == 1 and "u:p" not in done.stderr, "refused: %s" % url.replace(server.url, ""), (done.returncode, done.stderr))

@@ -48,7 +48,10 @@ struct ff_keeper {
 /* Makes a link that will replace another one. Its target need not exist yet. */
 static ff_status prepare_link(const char *directory, const char *name, const char *target,
                               char **fresh, ff_error *error) {
+    char there[64];
     FF_TRY(ff_format(fresh, error, "%s/%s" FF_TMP_SUFFIX, directory, name));
+    const ssize_t length = readlink(*fresh, there, sizeof there);
+    if (length == (ssize_t)strlen(target) && !memcmp(there, target, (size_t)length)) return FF_OK;
     unlink(*fresh);
     if (symlink(target, *fresh) == 0) return FF_OK;
     const ff_status status = ff_fail_errno(error, "%s: cannot be set to %s", *fresh, target);
@@ -109,14 +112,15 @@ static ff_status decide(ff_keeper *keeper, ff_kept **kept, ff_error *error) {
     return FF_OK;
 }
 
-/* Sets the links to the newest and the best checkpoint. */
+/* Sets the links to the best and the newest checkpoint: `last` at the end, so that the link that
+ * will become `last` stays until both are set. */
 static ff_status set_links(const ff_keeper *keeper, ff_error *error) {
     if (!keeper->count) return FF_OK;
-    FF_TRY(set_link(keeper->directory, FF_RUN_LAST,
-                    name_of(keeper->saved[keeper->count - 1].step).text, error));
-    if (keeper->best < 0) return FF_OK;
-    return set_link(keeper->directory, FF_RUN_BEST, name_of(keeper->saved[keeper->best].step).text,
-                    error);
+    if (keeper->best >= 0)
+        FF_TRY(set_link(keeper->directory, FF_RUN_BEST,
+                        name_of(keeper->saved[keeper->best].step).text, error));
+    return set_link(keeper->directory, FF_RUN_LAST,
+                    name_of(keeper->saved[keeper->count - 1].step).text, error);
 }
 
 /* Sets the links, and removes the checkpoints that do not stay. */
@@ -330,6 +334,14 @@ ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error) {
     keeper->newer = NULL;
     keeper->newer_count = 0;
     return FF_OK;
+}
+
+ff_status ff_keeper_complete(const ff_keeper *keeper, ff_error *error) {
+    uint64_t step;
+    const bool interrupted =
+        keeper->count && linked_step(keeper->directory, FF_RUN_LAST FF_TMP_SUFFIX, &step) &&
+        step == keeper->saved[keeper->count - 1].step;
+    return interrupted ? set_links(keeper, error) : FF_OK;
 }
 
 void ff_keeper_destroy(ff_keeper **pointer) {

@@ -352,6 +352,7 @@ static ff_status check_complete(const running *run, bool *complete, ff_error *er
     bool early = ff_patience_over(&run->state, trainer->options->patience);
     FF_TRY(ff_job_broadcast(trainer->options->job, &early, sizeof early, error));
     if (!early && !all_done) return FF_OK;
+    if (run->options->keeper) FF_TRY(ff_keeper_complete(run->options->keeper, error));
     ff_patience_say_ended(totals, all_done, trainer->epochs, text);
     *complete = run->options->may_be_complete;
     if (!*complete) return ff_fail(error, FF_USAGE, "%s", text);
