@@ -59,12 +59,16 @@ def finish():
     tap.finish()
 
 
+def write_png(mode, size, values):
+    saved = io.BytesIO()
+    Image.frombytes(mode, size, values).save(saved, "PNG")
+    return saved.getvalue()
+
+
 # Pixels as Pillow has them, written as MDS and LitData do, and the same images as PNGs.
 modes = ["RGB", "L", "RGBA", "RGB"]
 raw = [writers.pil(mode, *pixels(data, mode)) for mode, data in zip(modes, pictures)]
 as_png = []
 for mode, data in zip(modes, pictures):
     width, height, values = pixels(data, mode)
-    saved = io.BytesIO()
-    Image.frombytes(mode, (width, height), values).save(saved, "PNG")
-    as_png.append(saved.getvalue())
+    as_png.append(write_png(mode, (width, height), values))

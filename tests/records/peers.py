@@ -39,19 +39,26 @@ def write_truth(path, rows):
 
 
 def streaming(folder, rng):
+    import numpy
     from streaming import MDSWriter, StreamingDataset
     names = ["zebra", "ant", "bee"]
     for name, columns, compression in (("mds-jpeg", {"image": "jpeg", "label": "int", "id": "str"}, None),
                                        ("mds-png-zstd", {"image": "png", "label": "str"}, "zstd:7"),
                                        ("mds-pil", {"picture": "pil", "y": "uint8", "weight": "float32"}, None),
-                                       ("mds-bytes", {"x": "bytes", "y": "str_int"}, None)):
+                                       ("mds-bytes", {"x": "bytes", "y": "str_int"}, None),
+                                       ("mds-array", {"image": "ndarray:uint8:9,11,3", "label": "int"}, None),
+                                       ("mds-arrays", {"img": "ndarray", "score": "float32", "y": "int16"}, "gz")):
         place = os.path.join(folder, name)
-        image, label = [c for c in columns if c in ("image", "picture", "x")][0], [c for c in columns if c in ("label", "y")][0]
+        image, label = [c for c in columns if c in ("image", "picture", "x", "img")][0], [c for c in columns if c in ("label", "y")][0]
         with MDSWriter(out=place, columns=columns, compression=compression, size_limit=1200, hashes=["sha1"]) as writer:
             for i, picture in enumerate(pictures(rng, 7)):
+                if columns[image] == "ndarray:uint8:9,11,3":
+                    picture = numpy.asarray(picture.resize((11, 9)))
+                elif columns[image] == "ndarray":  # channels first and last, and one channel
+                    picture = (numpy.asarray(picture), numpy.asarray(picture).transpose(2, 0, 1).copy(), numpy.asarray(picture)[:, :, 1].copy())[i % 3]
                 sample = {image: encoded(picture, "PNG") if columns[image] == "bytes" else picture,
                           label: names[i % 3] if columns[label] == "str" else i % 5}
-                writer.write({**{"id": "x%d" % i, "weight": 0.5}, **sample})
+                writer.write({**{"id": "x%d" % i, "weight": 0.5, "score": 0.25}, **sample})
         copy = os.path.join(tempfile.mkdtemp(), name)  # where Streaming unpacks shards
         shutil.copytree(place, copy)
         dataset = StreamingDataset(local=copy, shuffle=False, batch_size=1)
@@ -59,7 +66,11 @@ def streaming(folder, rng):
         rows = []
         for number, key in enumerate(keys):
             sample = dataset[number]
-            picture = Image.open(io.BytesIO(sample[image])) if isinstance(sample[image], bytes) else sample[image]
+            picture = sample[image]
+            if isinstance(picture, bytes):
+                picture = Image.open(io.BytesIO(picture))
+            elif isinstance(picture, numpy.ndarray):
+                picture = Image.fromarray(picture.transpose(1, 2, 0) if picture.shape[0] == 3 else picture)
             rows.append(("%s:%d" % key, sample[label], picture.convert("RGB")))
         write_truth(place, rows)
         shutil.rmtree(os.path.dirname(copy))

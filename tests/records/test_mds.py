@@ -8,7 +8,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from common import as_png, both, fresh, keys, le, named, number, out, pictures, pixels, png, raw, finish  # noqa: E402
+from common import as_png, both, fresh, keys, le, named, number, out, pictures, png, raw, write_png, finish  # noqa: E402
 import packing  # noqa: E402
 from packing import compare, ffpack, image, pack, refuses, same_files, tap  # noqa: E402
 import writers  # noqa: E402
@@ -46,6 +46,26 @@ if pack("str_int", out, "mds"):
 fresh()
 write_mds("mds", {"x": "pil", "y": "int"}, [[{"x": data, "y": le.pack(i)} for i, data in enumerate(raw)]])
 both("images of Pillow's pixels", "mds", keys("shard.00000.mds", as_png), number([0, 1, 2, 3]))
+fresh()
+# NumPy's arrays: what the encoding does not state, each value begins with. The same pixels as PNGs.
+width, height, values = 7, 5, bytes(i * 37 % 251 for i in range(7 * 5 * 3))
+planes, grey = bytes(v for c in range(3) for v in values[c::3]), values[::3]
+colour_png, grey_png = write_png("RGB", (width, height), values), write_png("L", (width, height), grey)
+for called, encoding, value, data in (
+        ("a shape in the encoding", "ndarray:uint8:%d,%d,3" % (height, width), values, colour_png),
+        ("channels first", "ndarray:uint8:3,%d,%d" % (height, width), planes, colour_png),
+        ("no axis of channels", "ndarray:uint8:%d,%d" % (height, width), grey, grey_png),
+        ("one channel", "ndarray:uint8:1,%d,%d" % (height, width), grey, grey_png),
+        ("a dtype in the encoding", "ndarray:uint8", struct.pack("<BHHH", 3 << 2 | 1, height, width, 3) + values, colour_png),
+        ("lengths of 8 bytes", "ndarray", struct.pack("<BBQQQ", 8, 3 << 2 | 3, height, width, 1) + grey, grey_png),
+        ("nothing in the encoding", "ndarray", struct.pack("<BBIII", 8, 3 << 2 | 2, 3, height, width) + planes, colour_png)):
+    write_mds("mds", {"image": encoding, "label": "int"}, [[{"image": value, "label": le.pack(3)}]])
+    both("an array, " + called, "mds", keys("shard.00000.mds", [data]), number([3]))
+    fresh()
+write_mds("mds", {"a": "png", "b": "ndarray:uint8:7", "c": "ndarray", "d": "ndarray:float32:2,2,3", "label": "int"},
+          [[{"a": png[0], "b": b"1234567", "c": b"\x08\x04\x01x", "d": b"1" * 48, "label": le.pack(2)}]])
+if pack("arrays next to an image", out, "mds"):
+    compare("arrays that cannot be images next to one are passed over", out, keys("shard.00000.mds", png[:1]), number([2]))
 fresh()
 os.makedirs("mds")
 write_mds("mds/train", {"x": "png", "y": "str"}, [[{"x": png[0], "y": b"dog"}, {"x": png[1], "y": b"cat"}]])
@@ -107,6 +127,13 @@ for mode, size, piece in (("P", 6, "its image's mode is 'P', wanted L, RGB, RGBA
                           ("RGB" * 4, 6, "its image's mode has 12 bytes")):
     bad_mds("pixels of mode %s" % mode, shard + ": record 0 at byte 33: " + piece, columns={"x": "pil"}, shards=[[{"x": writers.pil(mode, 2, 1, b"1" * size)}]])
 bad_mds("pixels without a header", "has 5 bytes, fewer than the header of an image", columns={"x": "pil"}, shards=[[{"x": b"12345"}]])
+for encoding, value, piece in (("ndarray", b"\x22\x08\x02\x01" + b"1" * 8, "its array is not of dtype uint8"), ("ndarray", b"\x08\x04\x02ab", "its array has 1 axes, wanted the 2 or 3"),
+                               ("ndarray", b"\x08", "its array has 0 axes"), ("ndarray", b"", "its array is not of dtype uint8"), ("ndarray", b"\x08\x0b\x01\x01\x01", "has 5 bytes, fewer than an array's shape"),
+                               ("ndarray", b"\x08\x0c\x02\x02\x04" + b"1" * 16, "its array has the shape 2,2,4, wanted an image's"), ("ndarray:uint8", b"\x0c\x02\x02\x03" + b"1" * 11, "has 11 bytes of pixels"),
+                               ("ndarray:uint8", b"\x08\x00\x02", "its array has the shape 0,2,0, wanted an image's"), ("ndarray:uint8:2,2,3", b"1" * 13, "has 13 bytes of pixels, wanted those of 2 x 2 pixels of 3 channels")):
+    bad_mds("an array, " + piece, shard + ": record 0 at byte 33: " + piece, columns={"image": encoding}, shards=[[{"image": value}]])
+for encoding in ("ndarray:uint8:4", "ndarray:uint8:4,4,4", "ndarray:float32:4,4,3", "ndarray:uint8:0,4,3", "ndarray:uint8:4,4,3,", "ndarray:uint8:4,4,3,3,3", "ndarray:uint8:", "ndarrays", "ndarray:uint88"):
+    bad_mds("no image, " + encoding, "mds/index.json: no column holds images", columns={"image": encoding}, shards=[[{"image": b"1"}]])
 os.makedirs("mds")
 with open("mds/index.json", "w") as file:
     file.write('{"shards": [')

@@ -338,9 +338,9 @@ ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error) {
 
 ff_status ff_keeper_complete(const ff_keeper *keeper, ff_error *error) {
     uint64_t step;
-    const bool interrupted =
-        keeper->count && linked_step(keeper->directory, FF_RUN_LAST FF_TMP_SUFFIX, &step) &&
-        step == keeper->saved[keeper->count - 1].step;
+    const bool interrupted = keeper->count &&
+                             linked_step(keeper->directory, FF_RUN_LAST FF_TMP_SUFFIX, &step) &&
+                             step == keeper->saved[keeper->count - 1].step;
     return interrupted ? set_links(keeper, error) : FF_OK;
 }
 

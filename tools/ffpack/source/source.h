@@ -91,7 +91,8 @@ typedef struct ff_source_part {
     bool nested;              /* an archive's: as ff_archive_open's */
     bool records;             /* items are records: a key ends with its number after a colon */
     ff_source_unwrap *unwrap; /* NULL: items are image files */
-    char *column; /* for `unwrap`: where the image is in a record; of a stream: the column; owned */
+    char *column; /* for `unwrap`: where or how the image is in a record; of a stream: the column;
+                     owned */
 } ff_source_part;
 
 typedef struct ff_source_split {

@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/text.h"
 #include "format/cli/interrupt.h"
+#include "tools/ffpack/source/chunks/ndarray.h"
 #include "tools/ffpack/source/input.h"
 
 #include <inttypes.h>
@@ -15,24 +16,27 @@
 
 void ff_chunks_clear_columns(ff_chunks *chunks) {
     ff_columns_free(&chunks->columns);
+    for (size_t i = 0; i < chunks->column_count; i++) free(chunks->column[i].encoding);
     free(chunks->column);
     chunks->column = NULL;
     chunks->column_count = 0;
 }
 
 ff_status ff_chunks_add_column(ff_chunks *chunks, const char *name, ff_chunk_form form,
-                               uint32_t bytes, ff_error *error) {
+                               uint32_t bytes, const char *encoding, ff_error *error) {
     static const ff_column_kind kinds[] = {
         [FF_CHUNK_OTHER] = FF_COLUMN_OTHER,   [FF_CHUNK_FILE] = FF_COLUMN_IMAGE,
         [FF_CHUNK_PIL] = FF_COLUMN_IMAGE,     [FF_CHUNK_BYTES] = FF_COLUMN_BYTES,
+        [FF_CHUNK_IMAGE] = FF_COLUMN_IMAGE,   [FF_CHUNK_ARRAY] = FF_COLUMN_BYTES,
         [FF_CHUNK_SIGNED] = FF_COLUMN_NUMBER, [FF_CHUNK_UNSIGNED] = FF_COLUMN_NUMBER,
         [FF_CHUNK_DIGITS] = FF_COLUMN_NUMBER, [FF_CHUNK_TEXT] = FF_COLUMN_TEXT,
     };
     FF_TRY(
         ff_grow(&chunks->column, chunks->column_count, sizeof *chunks->column, "columns", error));
     FF_TRY(ff_columns_add(&chunks->columns, name, strlen(name), kinds[form], error));
-    chunks->column[chunks->column_count++] = (struct ff_chunk_column){form, bytes};
-    return FF_OK;
+    struct ff_chunk_column *column = &chunks->column[chunks->column_count++];
+    *column = (struct ff_chunk_column){form, bytes, NULL};
+    return ff_copy_string(&column->encoding, encoding, error);
 }
 
 ff_status ff_chunks_choose(ff_chunks *chunks, const char *path, ff_error *error) {
@@ -172,14 +176,25 @@ static ff_status list_sample(reading *state, ff_error *error) {
     return ff_records_add(records, state->part, image[0], image[1], label, error);
 }
 
-static ff_status list_samples(reading *state, const ff_chunk *chunk, ff_error *error) {
+/* Adds the file as a part, which unwraps the image's column. */
+static ff_status add_part(reading *state, ff_error *error) {
+    static ff_source_unwrap *const unwraps[] = {[FF_CHUNK_PIL] = ff_records_unwrap_pil,
+                                                [FF_CHUNK_IMAGE] = ff_ndarray_unwrap,
+                                                [FF_CHUNK_ARRAY] = ff_ndarray_unwrap,
+                                                [FF_CHUNK_TEXT] = NULL};
     ff_chunks *chunks = state->chunks;
-    ff_records *records = &chunks->records;
-    const bool pil = chunks->column[chunks->columns.image].form == FF_CHUNK_PIL;
+    const struct ff_chunk_column *image = &chunks->column[chunks->columns.image];
+    FF_TRY(ff_records_add_part(&chunks->records, unwraps[image->form], &state->part, error));
+    return ff_copy_string(&chunks->records.source->part[state->part].column, image->encoding,
+                          error);
+}
+
+static ff_status list_samples(reading *state, const ff_chunk *chunk, ff_error *error) {
+    ff_records *records = &state->chunks->records;
     unsigned char beyond;
     size_t got;
     FF_TRY(read_offsets(state, chunk, error));
-    FF_TRY(ff_records_add_part(records, pil ? ff_records_unwrap_pil : NULL, &state->part, error));
+    FF_TRY(add_part(state, error));
     for (uint64_t i = 0; i < state->samples; i++) {
         FF_TRY(ff_interrupt_check(error));
         FF_TRY(list_sample(state, error));

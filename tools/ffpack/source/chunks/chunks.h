@@ -21,6 +21,8 @@ typedef enum ff_chunk_form {
     FF_CHUNK_OTHER,
     FF_CHUNK_FILE,   /* an image file */
     FF_CHUNK_PIL,    /* pixels: ff_records_unwrap_pil */
+    FF_CHUNK_IMAGE,  /* pixels: ff_ndarray_unwrap */
+    FF_CHUNK_ARRAY,  /* an array, perhaps an image: ff_ndarray_unwrap */
     FF_CHUNK_BYTES,  /* bytes, perhaps an image file */
     FF_CHUNK_SIGNED, /* a whole number of 1, 2, 4 or 8 bytes */
     FF_CHUNK_UNSIGNED,
@@ -34,6 +36,7 @@ typedef struct ff_chunks {
     struct ff_chunk_column {
         ff_chunk_form form;
         uint32_t bytes; /* fixed; 0 = in each sample's head */
+        char *encoding; /* owned */
     } * column;
     size_t column_count;
 } ff_chunks;
@@ -70,10 +73,11 @@ FF_MUST_USE ff_status ff_chunks_file(const json_t *object, const char *path, con
 FF_MUST_USE ff_status ff_chunks_path(char **path, const char *index, const char *name,
                                      ff_error *error);
 
-/* The columns of the next chunks: none, then one after another, in the order of the samples. */
+/* The columns of the next chunks: none, then one after another, in the order of the samples.
+ * `encoding`: as the index has it. */
 void ff_chunks_clear_columns(ff_chunks *chunks);
 FF_MUST_USE ff_status ff_chunks_add_column(ff_chunks *chunks, const char *name, ff_chunk_form form,
-                                           uint32_t bytes, ff_error *error);
+                                           uint32_t bytes, const char *encoding, ff_error *error);
 /* Chooses image and label; all chunks must have a label, or none. `path` is for messages. */
 FF_MUST_USE ff_status ff_chunks_choose(ff_chunks *chunks, const char *path, ff_error *error);
 

@@ -53,7 +53,8 @@ static ff_status add_leaf(leaves *to, const char *name, ff_error *error) {
     const char *format = json_string_value(json_array_get(to->formats, to->count));
     to->count++;
     if (format)
-        return ff_chunks_add_column(to->chunks, *name ? name : "sample", form_of(format), 0, error);
+        return ff_chunks_add_column(to->chunks, *name ? name : "sample", form_of(format), 0, format,
+                                    error);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: data_spec has more leaves than data_format, which has %zu", to->path,
                    json_array_size(to->formats));

@@ -1,12 +1,13 @@
 /* MDS, the format of MosaicML Streaming (github.com/mosaicml/streaming, streaming/base/format/mds):
  * a folder with an index.json of shards (chunks.h), written by MDSWriter. A shard's columns are in
- * the index, in the order of their names, with encodings of these kinds: jpeg, png, pil, bytes;
- * int, int8 to int64, uint8 to uint64, str_int; str. Others are not read, and are no labels. Shards
- * may be compressed with zstd or gz; the file that is not compressed is read if both are there.
+ * the index, in the order of their names, with encodings of these kinds: jpeg, png, pil, bytes,
+ * ndarray; int, int8 to int64, uint8 to uint64, str_int; str. Others are not read, and are no
+ * labels. Shards may be compressed with zstd or gz; the file that is not compressed is read if both
+ * are there.
  *
  * Hashes of the index are not checked: Streaming writes none unless asked, and the places of all
  * samples and columns must fit. */
-#include "tools/ffpack/source/chunks/chunks.h"
+#include "tools/ffpack/source/chunks/ndarray.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static ff_chunk_form form_of(const char *encoding) {
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (is_word(encoding, forms[i].name)) return forms[i].form;
-    return FF_CHUNK_OTHER;
+    return ff_ndarray_form(encoding);
 }
 
 static ff_status take_columns(ff_chunks *chunks, const char *path, const json_t *shard,
@@ -67,7 +68,8 @@ static ff_status take_columns(ff_chunks *chunks, const char *path, const json_t 
             (!json_is_null(size) && !bytes))
             return ff_fail(error, FF_BAD_DATA,
                            "%s: column %zu of a shard has no name, encoding or size", path, i);
-        FF_TRY(ff_chunks_add_column(chunks, name, form_of(encoding), (uint32_t)bytes, error));
+        FF_TRY(ff_chunks_add_column(chunks, name, form_of(encoding), (uint32_t)bytes, encoding,
+                                    error));
     }
     return ff_chunks_choose(chunks, path, error);
 }
