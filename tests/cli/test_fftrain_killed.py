@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """A run that is killed at any time, by SIGKILL or by the kernel as its cgroup has no memory left, has a checkpoint of an epoch that was
-finished, and resumes from there to the bits of a run that was not killed. Prints TAP. Environment: BUILD."""
-# Needs: fftrain tests/make_set
+finished, and resumes from there to the bits of a run that was not killed. The same before each call that changes a file or a folder, with
+the same links `last` and `best`, and nothing left of what was half done. Prints TAP. Environment: BUILD; FF_KILLS: before how many calls
+(60, chosen at random)."""
+# Needs: fftrain tests/make_set tests/faults.so
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -110,6 +113,43 @@ def by_the_kernel():
         group.remove()
 
 
+def links(run):
+    return [os.path.islink(link) and os.readlink(link) for link in (run + "/checkpoints/last", run + "/checkpoints/best")]
+
+
+def killed_before(call, run, *options):
+    """A run with checkpoints that are written, removed and chosen as best in all its steps; how many such calls it makes where call is 0."""
+    done = subprocess.run([runs.FFTRAIN, *map(str, CHANGES), "--out", run, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **runs.ENVIRONMENT, "LD_PRELOAD": os.path.join(tap.BUILD, "tests", "faults.so"), "FF_FAULT": "kill",
+                               "FF_FAULT_AT": str(call), "FF_FAULT_COUNT": os.path.join(place, "count")})
+    return done if call else int(open("count").read())
+
+
+def at_each_change():
+    if tap.SANITIZE:
+        tap.skip("killed before a change", "the sanitizer's allocator")
+        return
+    make("few", "--count", 60, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")
+    count, bad = killed_before(0, "unharmed"), []
+    kills = min(int(os.environ.get("FF_KILLS", "60")), count)
+    result = {epoch["epoch"]: (epoch["val_loss"], epoch["train_loss"]) for epoch in epochs("unharmed")}
+    for call in sorted(random.sample(range(1, count + 1), kills)):
+        run = "before-%d" % call
+        code = killed_before(call, run).returncode
+        # Without a recipe the run has not begun, and the same command begins it.
+        automatic = call % 2 or not os.path.exists(run + "/recipe.txt")
+        done = fftrain(*CHANGES, "--out", run, "--resume", "auto") if automatic else fftrain("--resume", run)
+        left = [name for name in os.listdir(run + "/checkpoints") if not (name in ("last", "best") or name[5:].isdigit())] if done.returncode in (0, 2) else []
+        if code not in (0, -signal.SIGKILL) or (done.returncode and "the run is complete" not in done.stderr) or left or links(run) != links("unharmed") or \
+                weights(run) != weights("unharmed") or {e["epoch"]: (e["val_loss"], e["train_loss"]) for e in epochs(run)} != result:
+            bad.append((call, code, done.returncode, left, links(run), done.stderr[-300:]))
+        shutil.rmtree(run)
+    tap.ok(not bad, "killed before %d of %d calls that change something" % (kills, count), bad)
+
+
+CHANGES = ["--data", "few", "--model", "smallnet", "--augment", "flip", "--batch", 20, "--threads", 1, "--epochs", 3, "--lr", 0.05, "--quiet",
+           "--checkpoint-every", "1 step", "--keep", 2, "--hash-every", 1]
+at_each_change()
 done = fftrain(*COMMON, "--out", "whole")
 if tap.ok(done.returncode == 0, "a run that is not killed", done.stderr):
     by_signal()

@@ -1,15 +1,17 @@
 /* Preloaded into a program: lets one call fail, the FF_FAULT_AT-th (from 1) of a kind.
  *   FF_FAULT=alloc            malloc, calloc, realloc, posix_memalign, aligned_alloc: no memory
  *   FF_FAULT=io FF_FAULT_ERRNO=N   open, read, write, pread, pwrite, fsync, fdatasync, rename,
- *                             renameat2, mkdir, unlink, ftruncate, mmap of files, fstat: errno N
+ *                             renameat2, mkdir, ftruncate, mmap of files, fstat: errno N
  *   FF_FAULT=short            read, write, pread, pwrite: half of what was asked for, from the
  *                             FF_FAULT_AT-th on all of them
  *   FF_FAULT=eintr            the same calls: EINTR once
+ *   FF_FAULT=kill             what changes a folder or a file: the process is killed before it
  * The number of such calls in a run is written to FF_FAULT_COUNT at its end. Calls that the C
  * library makes itself are not seen. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@ extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
-static enum { NOTHING, ALLOC, IO, SHORT, EINTR_ONCE } kind;
+static enum { NOTHING, ALLOC, IO, SHORT, EINTR_ONCE, KILL } kind;
 static long fail_at;
 static int fail_errno = EIO;
 static atomic_long count;
@@ -39,6 +41,7 @@ __attribute__((constructor)) static void start(void) {
     kind = !strcmp(wanted, "alloc")   ? ALLOC
            : !strcmp(wanted, "io")    ? IO
            : !strcmp(wanted, "short") ? SHORT
+           : !strcmp(wanted, "kill")  ? KILL
                                       : EINTR_ONCE;
 }
 
@@ -64,6 +67,15 @@ static int fails_io(void) {
     if (!fails(IO)) return 0;
     errno = fail_errno;
     return 1;
+}
+
+static void dies(void) {
+    if (fails(KILL)) syscall(SYS_kill, getpid(), SIGKILL);
+}
+
+static int fails_change(void) {
+    dies();
+    return fails_io();
 }
 
 /* How much a call may transfer; -1 with EINTR set. */
@@ -116,7 +128,7 @@ int open(const char *path, int flags, ...) {
     va_start(list, flags);
     int mode = mode_of(flags, list);
     va_end(list);
-    if (fails_io()) return -1;
+    if (flags & (O_CREAT | O_TRUNC) ? fails_change() : fails_io()) return -1;
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 int open64(const char *path, int flags, ...) {
@@ -124,7 +136,7 @@ int open64(const char *path, int flags, ...) {
     va_start(list, flags);
     int mode = mode_of(flags, list);
     va_end(list);
-    if (fails_io()) return -1;
+    if (flags & (O_CREAT | O_TRUNC) ? fails_change() : fails_io()) return -1;
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 int openat(int folder, const char *path, int flags, ...) {
@@ -132,7 +144,7 @@ int openat(int folder, const char *path, int flags, ...) {
     va_start(list, flags);
     int mode = mode_of(flags, list);
     va_end(list);
-    if (fails_io()) return -1;
+    if (flags & (O_CREAT | O_TRUNC) ? fails_change() : fails_io()) return -1;
     return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
 ssize_t read(int fd, void *to, size_t size) {
@@ -142,7 +154,7 @@ ssize_t read(int fd, void *to, size_t size) {
 }
 ssize_t write(int fd, const void *from, size_t size) {
     if (fd <= 2) return syscall(SYS_write, fd, from, size);
-    if (fails_io()) return -1;
+    if (fails_change()) return -1;
     ssize_t part = share(size);
     return part < 0 ? -1 : syscall(SYS_write, fd, from, (size_t)part);
 }
@@ -152,7 +164,7 @@ ssize_t pread(int fd, void *to, size_t size, off_t offset) {
     return part < 0 ? -1 : syscall(SYS_pread64, fd, to, (size_t)part, offset);
 }
 ssize_t pwrite(int fd, const void *from, size_t size, off_t offset) {
-    if (fails_io()) return -1;
+    if (fails_change()) return -1;
     ssize_t part = share(size);
     return part < 0 ? -1 : syscall(SYS_pwrite64, fd, from, (size_t)part, offset);
 }
@@ -169,16 +181,32 @@ int fdatasync(int fd) {
     return fails_io() ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 int rename(const char *from, const char *to) {
-    return fails_io() ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    return fails_change() ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
-    return fails_io() ? -1 : (int)syscall(SYS_renameat2, a, from, b, to, flags);
+    return fails_change() ? -1 : (int)syscall(SYS_renameat2, a, from, b, to, flags);
 }
 int mkdir(const char *path, mode_t mode) {
-    return fails_io() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    return fails_change() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+int symlink(const char *to, const char *path) {
+    dies();
+    return (int)syscall(SYS_symlinkat, to, AT_FDCWD, path);
+}
+int unlink(const char *path) {
+    dies();
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+int unlinkat(int folder, const char *path, int flags) {
+    dies();
+    return (int)syscall(SYS_unlinkat, folder, path, flags);
+}
+int rmdir(const char *path) {
+    dies();
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }
 int ftruncate(int fd, off_t size) {
-    return fails_io() ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+    return fails_change() ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 int fstat(int fd, struct stat *info) {
     NEXT(fstat);

@@ -341,6 +341,7 @@ ff_status ff_keeper_complete(const ff_keeper *keeper, ff_error *error) {
     const bool interrupted = keeper->count &&
                              linked_step(keeper->directory, FF_RUN_LAST FF_TMP_SUFFIX, &step) &&
                              step == keeper->saved[keeper->count - 1].step;
+    FF_TRY(clean(keeper->directory, error));
     return interrupted ? set_links(keeper, error) : FF_OK;
 }
 

@@ -28,8 +28,9 @@ FF_MUST_USE ff_status ff_keeper_create(ff_keeper **keeper, ff_capture *capture,
  * that a killed process left half written are removed. *note: NULL, or a sentence about the
  * checkpoints that moved, freed by the caller. */
 FF_MUST_USE ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error);
-/* For a run that is not continued because it is complete: sets the links `last` and `best` if a
- * process was killed after it had written its last checkpoint and before it set them. */
+/* For a run that is not continued because it is complete: removes folders that a killed process left
+ * half written or half removed, and sets the links `last` and `best` if the process was killed
+ * after it had written its last checkpoint and before it set them. */
 FF_MUST_USE ff_status ff_keeper_complete(const ff_keeper *keeper, ff_error *error);
 /* Waits for the thread. NULL is accepted. */
 void ff_keeper_destroy(ff_keeper **keeper);
