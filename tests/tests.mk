@@ -68,10 +68,11 @@ $(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_cuda_ranks $(BUILD)/tests/test
     $(BUILD)/tests/libnccl.so.2
 
 # C that includes the toolkit's headers, over stand-ins for its libraries.
-CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
-$(CUDA_UNIT_PROGRAMS): private WITH = $(LIBS_CMOCKA) $(LDLIBS_LOADER)
-$(CUDA_UNIT_PROGRAMS): $(BUILD)/libff_loader.a $(BUILD)/libff_format.a \
-    $(call objects,tests/cuda/test_device_cuda.c $(wildcard tests/cuda/fake_*.c) loader/cuda/device_cuda.c)
+CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(addprefix $(BUILD)/tests/test_,device_cuda library_errors))
+$(CUDA_UNIT_PROGRAMS): private WITH = $(LIBS_CMOCKA) $(LDLIBS_TRAIN)
+$(BUILD)/tests/test_device_cuda: $(call objects,$(wildcard tests/cuda/fake_*.c) loader/cuda/device_cuda.c)
+$(BUILD)/tests/test_library_errors: $(call objects,$(addprefix train/compute/cuda/cudnn/,descriptor.c cublas.c))
+$(CUDA_UNIT_PROGRAMS): $(BUILD)/tests/%: $(BUILD)/obj/tests/cuda/%.o $(LAYERS)
 	$(LINK)
 
 # cuDNN's and cuBLAS's part of the module up to their launches, on the simulated GPU.

@@ -1,6 +1,7 @@
 #include "loader/cuda/device_cuda.h"
 
 #include "format/base/memory.h"
+#include "loader/cuda/advice.h"
 #include "loader/cuda/architectures.h"
 
 #include <cuda_runtime_api.h>
@@ -16,22 +17,15 @@ static cudaEvent_t event_of(ff_event *event) {
     return (cudaEvent_t)event;
 }
 
-/* What to do about a GPU that cannot be used ("CUDA Runtime API", cudaError_t). A GPU that has
- * fallen off the bus is an unknown error, or a failed launch; the driver's log has the reason
- * (NVIDIA's "Xid Errors"). */
 static const char *cuda_error_advice(int code) {
     switch ((cudaError_t)code) {
-    case cudaErrorMemoryAllocation:
-        return "; smaller batches and placement stream need less; nvidia-smi shows what else uses "
-               "the GPU";
-    case cudaErrorDevicesUnavailable:
-        return "; another process may have the GPU to itself: see nvidia-smi -q -d COMPUTE";
-    case cudaErrorECCUncorrectable:
-        return "; the GPU's memory is damaged: reset the GPU, or use another one";
+    case cudaErrorMemoryAllocation: return FF_CUDA_ADVICE_MEMORY;
+    case cudaErrorInsufficientDriver: return FF_CUDA_ADVICE_DRIVER;
+    case cudaErrorDevicesUnavailable: return FF_CUDA_ADVICE_TAKEN;
+    case cudaErrorNoKernelImageForDevice: return FF_CUDA_ADVICE_ARCHITECTURE;
+    case cudaErrorECCUncorrectable: return FF_CUDA_ADVICE_DAMAGED;
     case cudaErrorLaunchFailure:
-    case cudaErrorUnknown:
-        return "; the GPU may be gone: the driver's reason is in the kernel's log (sudo dmesg | "
-               "grep Xid)";
+    case cudaErrorUnknown: return FF_CUDA_ADVICE_GONE;
     default: return "";
     }
 }

@@ -169,8 +169,10 @@ def measure(name, communicator, ranks, *arguments, of="fftrain"):
     good = done.returncode == 0
     found = json.load(open(path)) if good else {}
     sizes = [entry["bytes"] for entry in found.get("all_reduce", [])]
+    # The call alone takes microseconds; no memory adds 16 MiB in 0.2 ms.
     tap.ok(good and found["communicator"] in communicator and found["ranks"] == ranks and len(sizes) > 8 and
            sizes == sorted(sizes) and all(0 < entry["seconds"] < 60 for entry in found["all_reduce"]) and
+           found["all_reduce"][-1]["seconds"] > 2e-4 and
            done.stdout.decode().count(" us ") == len(sizes) and f"among {ranks} ranks" in done.stdout.decode(),
            f"measure-net: {name}", f"{done.returncode}: {done.stderr.decode()} {found}")
     return path

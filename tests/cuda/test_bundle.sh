@@ -23,18 +23,21 @@ cd "$scratch" || exit 1
 run() { env -i "$@"; }
 
 grep -vE '^bundle: .* MiB; it needs glibc 2\.[0-9]+ or newer$' "$scratch/said" | empty "it says its size and the glibc it needs"
-needed=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+# highest FAMILY: the newest symbol version of a family that any file needs
+highest() { objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o "\b$1_[0-9.]*" | sort -Vu | tail -1; }
+# suffices NAME NEWEST FOUND: passes if FOUND is not newer
+suffices() { printf '%s\n' "$3" "$2" | sort -V | tail -1 | grep -vx "$2" | empty "$1"; }
+needed=$(highest GLIBC)
 { grep -q "needs glibc ${needed#GLIBC_} or newer" "$scratch/said" || echo "all need $needed"; } | empty "which is the highest of all files"
 if [ -z "$LIBARCHIVE" ]; then skip "glibc 2.34 suffices" "$(cat "$scratch/no-libarchive")"
 elif ! grep -q '^VERSION_ID="12"' /etc/os-release; then skip "glibc 2.34 suffices" "programs built here need ${needed#GLIBC_}; bundles are made on Debian 12"
-else
-    printf '%s\n' "$needed" GLIBC_2.34 | sort -V | tail -1 | grep -vx GLIBC_2.34 | empty "glibc 2.34 suffices"
+else suffices "glibc 2.34 suffices" GLIBC_2.34 "$needed"
 fi
-# GCC 11's, as RHEL 9 has it.
-needed_cxx=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBCXX_[0-9.]*' | sort -Vu | tail -1)
+# GCC 11's, as RHEL 9 has it: libstdc++.so.6.0.29 ("ABI Policy and Guidelines" of GCC).
 if ! grep -q '^VERSION_ID="12"' /etc/os-release; then skip "libstdc++ of GCC 11 suffices" "programs built here need ${needed#GLIBC_}; bundles are made on Debian 12"
 else
-    printf '%s\n' "$needed_cxx" GLIBCXX_3.4.29 | sort -V | tail -1 | grep -vx GLIBCXX_3.4.29 | empty "libstdc++ of GCC 11 suffices"
+    suffices "libstdc++ of GCC 11 suffices" GLIBCXX_3.4.29 "$(highest GLIBCXX)"
+    suffices "and its C++ ABI" CXXABI_1.3.13 "$(highest CXXABI)"
 fi
 for file in "$folder"/lib/*; do
     name=${file##*/}

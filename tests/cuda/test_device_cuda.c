@@ -187,6 +187,8 @@ static void what_to_do_is_said(void **state) {
         ff_status status;
         const char *advice;
     } told[] = {{OUT_OF_MEMORY, FF_NO_MEMORY, "; smaller batches and placement stream need less"},
+                {35, FF_FAILED, "; the NVIDIA driver is too old: install a newer one"},
+                {209, FF_FAILED, "; this version has no code for the GPU"},
                 {46, FF_FAILED, "; another process may have the GPU to itself"},
                 {214, FF_FAILED, "; the GPU's memory is damaged: reset the GPU, or use another"},
                 {719, FF_FAILED, "; the GPU may be gone: the driver's reason is in the kernel's"},

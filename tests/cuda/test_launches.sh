@@ -74,7 +74,7 @@ for precision in f32 tf32 f16 bf16; do
     result $? "a run in $precision has the CPU's losses, its steps as graphs"
     again=$(trains "$build/tests/fftrain_launches" --device cuda --precision $precision --plan-cache "$scratch/plans-$precision")
     [ "$again" = "$found" ] && counted && grep -qE '^engines .*, (11|12) from the plan cache; 0 compiled' "$said"
-    result $? "and the same ones with plans from the cache"
+    result $? "and the same ones with plans from the cache" <(printf '%s\n' "$found" then "$again") "$said"
 done
 found=$(trains "$build/tests/fftrain_launches" --precision f32 --dp 0,1 --sync-bn)
 near "$wanted" "$found" 0.0005 && counted

@@ -119,6 +119,12 @@ static void an_engine_fails(void **state) {
     }
 }
 
+static ff_status gone(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device;
+    (void)stream;
+    return ff_fail(error, FF_FAILED, "the GPU is gone");
+}
+
 /* The tensors are copied on the device, and nothing runs. */
 static void nothing_is_measured(void **state) {
     bench b;
@@ -129,6 +135,12 @@ static void nothing_is_measured(void **state) {
     take(&b, 4);
     take(&b, 16);
     assert_false(ff_engine_timer_lost(b.timer));
+    const ff_device_table *kept = b.device->table;
+    ff_device_table lost = *kept;
+    lost.stream_synchronize = gone;
+    b.device->table = &lost;
+    assert_true(ff_engine_timer_lost(b.timer));
+    b.device->table = kept;
     close_bench(&b);
 }
 

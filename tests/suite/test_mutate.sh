@@ -113,6 +113,10 @@ echo 'build/tests/fftrain_launches && echo "ok 1 - sum" || echo "not ok 1 - sum"
 try "a script whose program has another name than its source" 0 '^caught .*test_launches.sh: sum' 'sum.c cuda/test_launches.sh
 - i <= n
 + i < n'
+echo 'echo "not ok 1 - broken"; echo "# the reason"; echo "ok 2 - whole"; echo 1..2' >"$work"/tests/cli/test_script.sh
+try "a test that fails without a fault is shown, with what it printed" 1 '^# the reason$' 'sum.c cli/test_script.sh
+- i <= n
++ i < n'
 sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
 try "tests that fail without a fault" 1 'fail without a fault' "$caught"
 finish

@@ -87,7 +87,8 @@ void ff_compute_copy(ff_compute *compute, void *to, const void *from, uint64_t b
                                  ff_compute_error(compute));
 }
 
-/* Copies in pieces through the staging buffer, which is free whenever the stream is idle. */
+/* Copies in pieces through the staging buffer, and waits for each piece: the buffer is free between
+ * two calls, and the stream orders a copy after the work before it. */
 static void stage(ff_compute *compute, char *device, char *host, uint64_t bytes, bool write) {
     for (uint64_t at = 0; at < bytes; at += STAGING_BYTES) {
         uint64_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
@@ -102,7 +103,7 @@ static void stage(ff_compute *compute, char *device, char *host, uint64_t bytes,
 }
 
 void ff_compute_write(ff_compute *compute, void *to, const void *from, uint64_t bytes) {
-    if (ff_compute_wait(compute, NULL) != FF_OK || ff_device_is_absent(compute->device)) return;
+    if (ff_compute_check(compute, NULL) != FF_OK || ff_device_is_absent(compute->device)) return;
     if (compute->staging)
         stage(compute, to, (char *)from, bytes, true);
     else
@@ -115,6 +116,6 @@ void ff_compute_read(ff_compute *compute, void *to, const void *from, uint64_t b
         return;
     }
     memset(to, 0, bytes);
-    if (compute->staging && ff_compute_wait(compute, NULL) == FF_OK)
+    if (compute->staging && ff_compute_check(compute, NULL) == FF_OK)
         stage(compute, (char *)from, to, bytes, false);
 }

@@ -1,6 +1,7 @@
 #include "train/compute/cuda/cudnn/cublas.h"
 
 #include "format/base/memory.h"
+#include "loader/cuda/advice.h"
 
 #include <cublas_v2.h>
 
@@ -12,9 +13,21 @@ struct ff_cublas {
     bool bound;               /* stream and workspace are set */
 };
 
+static const char *advice(cublasStatus_t status) {
+    switch (status) {
+    case CUBLAS_STATUS_NOT_INITIALIZED: return FF_CUDA_ADVICE_START;
+    case CUBLAS_STATUS_ALLOC_FAILED: return FF_CUDA_ADVICE_MEMORY;
+    case CUBLAS_STATUS_ARCH_MISMATCH: return FF_CUDA_ADVICE_ARCHITECTURE;
+    case CUBLAS_STATUS_MAPPING_ERROR:
+    case CUBLAS_STATUS_EXECUTION_FAILED: return FF_CUDA_ADVICE_GONE;
+    default: return "";
+    }
+}
+
 static ff_status check(cublasStatus_t status, const char *call, ff_error *error) {
     if (status == CUBLAS_STATUS_SUCCESS) return FF_OK;
-    return ff_fail(error, FF_FAILED, "%s: %s", call, cublasGetStatusString(status));
+    return ff_fail(error, FF_FAILED, "%s: %s%s", call, cublasGetStatusString(status),
+                   advice(status));
 }
 
 ff_status ff_cublas_create(ff_cublas **cublas, ff_error *error) {

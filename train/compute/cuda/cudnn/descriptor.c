@@ -1,6 +1,7 @@
 #include "train/compute/cuda/cudnn/descriptor.h"
 
 #include "format/base/memory.h"
+#include "loader/cuda/advice.h"
 
 #include <cudnn.h>
 
@@ -8,13 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *advice(cudnnStatus_t status) {
+    switch (status) {
+    case CUDNN_STATUS_NOT_INITIALIZED: return FF_CUDA_ADVICE_START;
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED: return FF_CUDA_ADVICE_MEMORY;
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: return FF_CUDA_ADVICE_HOST_MEMORY;
+    case CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH: return FF_CUDA_ADVICE_ARCHITECTURE;
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER: return FF_CUDA_ADVICE_DRIVER;
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+    case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
+    case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH: return FF_CUDA_ADVICE_VERSIONS;
+    case CUDNN_STATUS_EXECUTION_FAILED:
+    case CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER:
+    case CUDNN_STATUS_EXECUTION_FAILED_CUBLAS:
+    case CUDNN_STATUS_EXECUTION_FAILED_CUDART: return FF_CUDA_ADVICE_GONE;
+    default: return "";
+    }
+}
+
 ff_status ff_cudnn_fail(ff_error *error, const char *call, int status) {
     char told[512] = "";
     cudnnGetLastErrorString(told, sizeof told);
     for (char *c = told; *c; c++)
         if (*c == '\n' || *c == '\r') *c = ' ';
-    return ff_fail(error, FF_FAILED, "%s: %s%s%s", call, cudnnGetErrorString((cudnnStatus_t)status),
-                   told[0] ? ": " : "", told);
+    return ff_fail(error, FF_FAILED, "%s: %s%s%s%s", call,
+                   cudnnGetErrorString((cudnnStatus_t)status), told[0] ? ": " : "", told,
+                   advice((cudnnStatus_t)status));
 }
 
 static bool failed(const ff_cudnn_builder *builder) {

@@ -34,7 +34,7 @@ void ff_cudnn_finish(ff_cudnn_builder *builder, ff_cudnn_descriptor descriptor, 
 FF_MUST_USE ff_status ff_cudnn_result(const ff_cudnn_builder *builder, ff_error *error);
 void ff_cudnn_release(ff_cudnn_builder *builder);
 
-/* FF_FAILED: "CALL: CUDNN_STATUS_...: cuDNN's own error message". */
+/* FF_FAILED: "CALL: CUDNN_STATUS_...: cuDNN's own error message; what to do". */
 ff_status ff_cudnn_fail(ff_error *error, const char *call, int status);
 
 #endif
