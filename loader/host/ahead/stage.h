@@ -37,6 +37,7 @@ typedef struct ff_ahead_stage {
     size_t frame_count, frame_capacity;
     uint64_t begin, bytes; /* in the arena; bytes at least 1 block */
     uint8_t *memory;       /* there; NULL: the requests' bytes stay in the cache */
+    bool alone;            /* its requests are read past the cache */
 } ff_ahead_stage;
 
 /* The largest size of a stage. */
@@ -57,6 +58,8 @@ typedef struct ff_ahead_plan {
     ff_sequence sequence;
     ff_ahead_limits limits;
     uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
+    bool first_only;  /* the first stage of a set behind a URL is not done with: no other follows */
+    bool whole_index; /* all of the index was fetched */
     ff_ahead_need *need; /* of a stage's rows */
     size_t need_count, need_capacity;
     const atomic_bool *stop; /* set to abandon the stage that is being planned */
@@ -66,6 +69,17 @@ typedef struct ff_ahead_plan {
  * A sample that cannot be located or has no room is left out: its row reads the sample. With order
  * block a stage ends with its group at the latest. */
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
+
+/* For a set behind a URL of which a batch is a small part: the first stage is one batch, before any
+ * other, and reads its extents alone, past the cache, if their pieces have much more bytes; these
+ * extents are fetched again with their pieces. Until ff_ahead_plan_more. */
+void ff_ahead_plan_first(ff_ahead_plan *plan);
+void ff_ahead_plan_more(ff_ahead_plan *plan);
+
+/* Before a stage is planned: fetches what planning reads of a set behind a URL, all at the same
+ * time. That is little for the first stage; after it all of the index that is missing, since an
+ * epoch needs it. */
+void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first);
 
 /* Sets the addresses of the requests' bytes, once the stage has memory; NULL: it needs none. */
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
