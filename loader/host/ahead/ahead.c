@@ -35,7 +35,7 @@ struct ff_ahead {
     atomic_bool halt;   /* the planner's work is not wanted */
     ff_ahead_plan plan;
     ff_future *future; /* of a set behind a URL; else NULL */
-    uint8_t *memory;   /* of the first stage, if there is no arena */
+    uint8_t *memory;   /* of the first stage, if there is no arena and it needs some */
 };
 
 /* ---- the arena ------------------------------------------------------------------------------ */
@@ -64,16 +64,17 @@ static void retire(ff_ahead *ahead) {
         if (stage->left || stage->pending) return;
         ahead->oldest = (ahead->oldest + 1) % STAGES;
         ahead->stages--;
-        ff_ahead_plan_more(&ahead->plan);
         pthread_cond_signal(&ahead->room);
     }
+    if (ahead->next >= ahead->plan.first_end) ahead->plan.first_end = 0;
 }
 
 /* ---- the planner ---------------------------------------------------------------------------- */
 
 static bool may_plan(const ff_ahead *ahead) {
     const ff_sequence *sequence = &ahead->plan.sequence;
-    return !ahead->halt && ahead->stages < (ahead->plan.first_only ? 1 : STAGES) &&
+    const bool after_first = ahead->plan.first_end && ahead->next >= ahead->plan.first_end;
+    return !ahead->halt && !after_first && ahead->stages < STAGES &&
            ahead->next < ahead->abandoned && sequence->rows &&
            ahead->next / sequence->rows < sequence->total_batches;
 }
@@ -102,11 +103,9 @@ static void move_future(ff_ahead *ahead) {
 /* The memory of a planned stage that has room in the arena. */
 static uint8_t *memory_of(ff_ahead *ahead, const ff_ahead_stage *stage) {
     if (ahead->arena) return ahead->arena + stage->begin;
-    free(ahead->memory);
-    ahead->memory = NULL;
-    return stage->alone && ff_alloc_for_disk(&ahead->memory, stage->bytes, "a batch", NULL) == FF_OK
-               ? ahead->memory
-               : NULL;
+    if (!stage->alone || ahead->memory) return NULL;
+    return ff_alloc_for_disk(&ahead->memory, stage->bytes, "a batch", NULL) == FF_OK ? ahead->memory
+                                                                                     : NULL;
 }
 
 /* Plans a stage and submits its requests; called with the lock held, which is released
@@ -206,7 +205,7 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
     }
     if (ff_dataset_is_remote(settings->dataset)) {
         FF_TRY_DONE(ff_future_create(&ahead->future, settings, error));
-        ff_ahead_plan_first(&ahead->plan);
+        ff_ahead_plan_first(&ahead->plan, ahead->next);
     }
     FF_TRY_DONE(ff_engine_create(&ahead->engine, settings->dataset, request_done, ahead, error));
     FF_TRY_DONE(ff_threads_start(&ahead->planner, 1, "plan", plan_all, ahead, error));
@@ -249,6 +248,7 @@ void ff_ahead_restart(ff_ahead *ahead, const ff_sequence *sequence) {
     ahead->next = 0;
     ahead->abandoned = UINT64_MAX;
     ahead->plan.sequence = *sequence;
+    if (ahead->plan.first_end) ff_ahead_plan_first(&ahead->plan, ahead->next);
     atomic_store(&ahead->halt, false);
     pthread_cond_signal(&ahead->room);
     pthread_mutex_unlock(&ahead->mutex);

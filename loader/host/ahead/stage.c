@@ -63,7 +63,8 @@ static bool add_sample(ff_ahead_plan *plan, uint64_t number, uint64_t row) {
  * in one stage. */
 static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
     const ff_sequence *sequence = &plan->sequence;
-    const uint64_t limit = stage->first + plan->rows_now;
+    uint64_t limit = stage->first + plan->rows_now;
+    if (plan->first_end && plan->first_end < limit) limit = plan->first_end;
     const uint64_t end = limit + plan->rows.settings->metadata->items_per_block; /* of a frame */
     group first = {0};
     plan->need_count = 0;
@@ -174,7 +175,7 @@ static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_er
     const bool remote = ff_dataset_is_remote(plan->rows.settings->dataset);
     const uint64_t limit = request_limit(plan->rows.settings);
     stage->request_count = stage->frame_count = 0;
-    stage->alone = plan->first_only && is_alone(plan);
+    stage->alone = plan->first_end && is_alone(plan);
     for (size_t i = 0; i < plan->need_count; i++) {
         const ff_extent *extent = &plan->need[i].extent;
         const ff_request part = {.shard = extent->shard,
@@ -233,25 +234,19 @@ static ff_status order_requests(const ff_ahead_plan *plan, ff_ahead_stage *stage
     return FF_OK;
 }
 
-void ff_ahead_plan_first(ff_ahead_plan *plan) {
+void ff_ahead_plan_first(ff_ahead_plan *plan, uint64_t first) {
     const ff_loader_settings *settings = plan->rows.settings;
-    plan->first_only = settings->sequence.batch <= settings->stored / SMALL_PART;
-    if (plan->first_only && plan->rows_now > settings->rows) plan->rows_now = settings->rows;
+    const bool small = plan->sequence.batch <= settings->stored / SMALL_PART;
+    plan->first_end = small ? first + plan->sequence.rows : 0;
 }
 
-void ff_ahead_plan_more(ff_ahead_plan *plan) {
-    if (plan->first_only) plan->rows_now = plan->limits.rows;
-    plan->first_only = false;
-}
-
-/* Of the samples of the next rows. */
-static void bring_rows(ff_ahead_plan *plan, uint64_t first) {
+/* What locates the samples of rows. */
+static void bring_rows(ff_ahead_plan *plan, uint64_t first, uint64_t end) {
     const ff_sequence *sequence = &plan->sequence;
     uint64_t *number;
     size_t count = 0;
-    if (ff_alloc(&number, plan->rows_now, sizeof *number, "a plan", NULL) != FF_OK) return;
-    for (uint64_t at = first; at < first + plan->rows_now; at++) {
-        if (at / sequence->rows >= sequence->total_batches) break;
+    if (ff_alloc(&number, end - first, sizeof *number, "a plan", NULL) != FF_OK) return;
+    for (uint64_t at = first; at < end && at / sequence->rows < sequence->total_batches; at++) {
         const ff_sequence_batch batch = ff_sequence_at(sequence, at / sequence->rows);
         const uint32_t row = (uint32_t)(at % sequence->rows);
         ff_rows_begin(&plan->rows, &batch);
@@ -262,8 +257,8 @@ static void bring_rows(ff_ahead_plan *plan, uint64_t first) {
 }
 
 void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first) {
-    if (plan->first_only) {
-        bring_rows(plan, first);
+    if (plan->first_end > first) {
+        bring_rows(plan, first, plan->first_end + 1); /* planning looks at the row after a stage */
     } else if (!plan->whole_index) {
         ff_dataset_bring_index(plan->rows.settings->dataset);
         plan->whole_index = true;

@@ -57,9 +57,9 @@ typedef struct ff_ahead_plan {
     ff_rows rows;
     ff_sequence sequence;
     ff_ahead_limits limits;
-    uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
-    bool first_only;  /* the first stage of a set behind a URL is not done with: no other follows */
-    bool whole_index; /* all of the index was fetched */
+    uint64_t rows_now;  /* the most rows of the next stage: less than the limit if rows are large */
+    uint64_t first_end; /* the row after the first batch, until that is done with; then 0 */
+    bool whole_index;   /* all of the index was fetched */
     ff_ahead_need *need; /* of a stage's rows */
     size_t need_count, need_capacity;
     const atomic_bool *stop; /* set to abandon the stage that is being planned */
@@ -70,14 +70,13 @@ typedef struct ff_ahead_plan {
  * block a stage ends with its group at the latest. */
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
 
-/* For a set behind a URL of which a batch is a small part: the first stage is one batch, before any
- * other, and reads its extents alone, past the cache, if their pieces have much more bytes; these
- * extents are fetched again with their pieces. Until ff_ahead_plan_more. */
-void ff_ahead_plan_first(ff_ahead_plan *plan);
-void ff_ahead_plan_more(ff_ahead_plan *plan);
+/* For a set behind a URL of which a batch is a small part: the first batch, from this row on, comes
+ * before any other row. What it needs is read alone, past the cache, if the pieces have much more
+ * bytes; it is fetched again with its pieces. The caller sets first_end to 0 after it. */
+void ff_ahead_plan_first(ff_ahead_plan *plan, uint64_t first);
 
 /* Before a stage is planned: fetches what planning reads of a set behind a URL, all at the same
- * time. That is little for the first stage; after it all of the index that is missing, since an
+ * time. That is little for the first batch; after it all of the index that is missing, since an
  * epoch needs it. */
 void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first);
 
