@@ -8,9 +8,11 @@
 #include "format/reader/history.h"
 #include "format/reader/index.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct ff_remote {
@@ -167,6 +169,28 @@ static ff_status find_folder(ff_remote *remote, const ff_look *look, const char 
     return ff_cache_place(&remote->folder, &options, name, error);
 }
 
+/* One process at a time: the others find the file, which all share, with what is fetched of it
+ * later.
+ */
+static ff_status fetch_alone(const ff_remote *remote, const ff_index_header *header,
+                             const ff_look *look, const char *path, const char *url,
+                             ff_error *error) {
+    const struct timespec slice = {.tv_nsec = 1000 * 1000};
+    bool unlocked;
+    int folder = open(remote->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return ff_fail_errno(error, "%s: cannot open the folder", remote->folder);
+    ff_status status = FF_OK;
+    while (status == FF_OK && ff_lock_folder(folder, remote->folder, &unlocked, NULL) == FF_USAGE) {
+        status = ff_interrupt_check(error);
+        nanosleep(&slice, NULL);
+    }
+    if (status == FF_OK && access(path, R_OK) != 0)
+        status = header->file_bytes > WHOLE_BYTES ? fetch_table(remote, header, look, url, error)
+                                                  : fetch_index(remote, header, look, url, error);
+    ff_close_file(&folder);
+    return status;
+}
+
 static ff_status open_index(ff_remote *remote, const char *url, ff_error *error) {
     ff_look look;
     ff_index_header header;
@@ -177,8 +201,7 @@ static ff_status open_index(ff_remote *remote, const char *url, ff_error *error)
     ff_status status = find_folder(remote, &look, url, &header, error);
     if (status == FF_OK) status = ff_path_join(&path, remote->folder, FF_INDEX_NAME, error);
     if (status == FF_OK && access(path, R_OK) != 0)
-        status = header.file_bytes > WHOLE_BYTES ? fetch_table(remote, &header, &look, url, error)
-                                                 : fetch_index(remote, &header, &look, url, error);
+        status = fetch_alone(remote, &header, &look, path, url, error);
     free(path);
     ff_look_free(&look);
     return status;

@@ -166,7 +166,8 @@ static bool is_alone(const ff_ahead_plan *plan) {
         end = last + 1;
         pieces += end - first - same;
     }
-    return pieces * FF_PIECE_BYTES > ALONE_TIMES * bytes;
+    return bytes <= plan->rows.settings->shard_bytes / SMALL_PART &&
+           pieces * FF_PIECE_BYTES > ALONE_TIMES * bytes;
 }
 
 /* From the extents to requests and frames, and the memory they take. */
