@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    RUN_BLOCKS = 64, /* that one request fetches */
+    RUN_BLOCKS = 16, /* that one request fetches: 1 MiB */
     RUNS_AT_ONCE = 64,
     /* Blocks that were fetched alone, one after another, after which a reader is taken for one that
      * needs the whole index. */

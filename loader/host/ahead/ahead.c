@@ -66,7 +66,7 @@ static void retire(ff_ahead *ahead) {
         ahead->stages--;
         pthread_cond_signal(&ahead->room);
     }
-    if (ahead->next >= ahead->plan.first_end) ahead->plan.first_end = 0;
+    if (ahead->plan.first_end && ahead->next >= ahead->plan.first_end) ahead->plan.first_end = 0;
 }
 
 /* ---- the planner ---------------------------------------------------------------------------- */
