@@ -1,20 +1,21 @@
 #include "format/reader/dataset.h"
 
-#include "format/base/read.h"
 #include "format/disk/checksum.h"
 #include "format/disk/generation.h"
 #include "format/disk/set.h"
+#include "format/reader/index.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { SIZES_AT_OPENING = 1024 };
+
+/* ---- opening -------------------------------------------------------------------------------- */
 
 /* What the cache has of an index may be wrong, as after a power cut: it is fetched at the next
  * opening. */
@@ -22,74 +23,6 @@ static bool drop_index(const ff_dataset *dataset) {
     if (!dataset->remote || !dataset->index_path) return false;
     (void)unlink(dataset->index_path);
     return true;
-}
-
-/* Checks the index blocks that [offset, offset + bytes) touches, each once. */
-static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_error *error) {
-    if (!bytes) return FF_OK;
-    uint64_t end = dataset->header.section[FF_INDEX_CHECKSUMS].offset;
-    uint64_t last = (offset + bytes - 1 - FF_HEADER_BYTES) / FF_INDEX_BLOCK_BYTES;
-    for (uint64_t block = (offset - FF_HEADER_BYTES) / FF_INDEX_BLOCK_BYTES; block <= last;
-         block++) {
-        if (atomic_load_explicit(&dataset->block_ok[block], memory_order_relaxed)) continue;
-        uint64_t begin = FF_HEADER_BYTES + block * FF_INDEX_BLOCK_BYTES, found;
-        uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
-        uint8_t wanted[8];
-        ff_dataset_advise(dataset, begin, length); /* one request instead of 16 */
-        FF_TRY(ff_mapped_checksum(&dataset->index, begin, length, &found, error));
-        FF_TRY(ff_mapped_copy(wanted, &dataset->index, end + 8 * block, 8, error));
-        if (found != ff_load_u64(wanted)) {
-            (void)drop_index(dataset);
-            return ff_fail(error, FF_BAD_DATA,
-                           "%s: offset %" PRIu64 ": block %" PRIu64 " has checksum %016" PRIx64
-                           ", wanted %016" PRIx64,
-                           dataset->index_path, begin, block, found, ff_load_u64(wanted));
-        }
-        atomic_store_explicit(&dataset->block_ok[block], 1, memory_order_relaxed);
-    }
-    return FF_OK;
-}
-
-/* Checked bytes of the index, copied. */
-static ff_status read_index(ff_dataset *dataset, uint64_t offset, void *to, uint64_t bytes,
-                            ff_error *error) {
-    FF_TRY(touch(dataset, offset, bytes, error));
-    return ff_mapped_copy(to, &dataset->index, offset, bytes, error);
-}
-
-/* ---- opening -------------------------------------------------------------------------------- */
-
-static ff_status map_index(ff_dataset *dataset, int descriptor, ff_error *error) {
-    struct stat info;
-    uint8_t header[FF_HEADER_BYTES], end[8];
-    const char *path = dataset->index_path;
-    if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
-    dataset->bytes = (uint64_t)info.st_size;
-    FF_TRY(ff_read_at(descriptor, path, header, sizeof header, 0, error));
-    FF_TRY(ff_index_header_decode(&dataset->header, header, dataset->bytes, path, error));
-    const ff_section *table = &dataset->header.section[FF_INDEX_CHECKSUMS];
-    const uint64_t at = table->offset + table->bytes - sizeof end, own = sizeof header - 8;
-    FF_TRY(ff_read_at(descriptor, path, end, sizeof end, at, error));
-    void *map = mmap(NULL, dataset->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", path);
-    dataset->index =
-        (ff_mapped){path, map, {{at, ff_load_u64(end)}, {own, ff_load_u64(header + own)}}};
-    madvise(map, dataset->bytes, MADV_RANDOM);
-    return FF_OK;
-}
-
-static ff_status check_checksums(ff_dataset *dataset, ff_error *error) {
-    const ff_section *section = &dataset->header.section[FF_INDEX_CHECKSUMS];
-    uint64_t found, after = section->offset + section->bytes;
-    uint8_t padding[FF_SECTION_ALIGNMENT] = {0}, zero[FF_SECTION_ALIGNMENT] = {0};
-    FF_TRY(ff_mapped_checksum(&dataset->index, section->offset, section->bytes, &found, error));
-    FF_TRY(ff_mapped_copy(padding, &dataset->index, after, dataset->bytes - after, error));
-    if (found != section->checksum || memcmp(padding, zero, sizeof zero))
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": the table of checksums has checksum %016" PRIx64
-                       ", wanted %016" PRIx64,
-                       dataset->index_path, section->offset, found, section->checksum);
-    return ff_alloc(&dataset->block_ok, section->bytes / 8, 1, "index blocks", error);
 }
 
 static ff_status read_metadata(ff_dataset *dataset, ff_error *error) {
@@ -100,7 +33,8 @@ static ff_status read_metadata(ff_dataset *dataset, ff_error *error) {
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes of metadata, more than %" PRIu64,
                        dataset->index_path, bytes, (uint64_t)FF_METADATA_LIMIT_BYTES);
     FF_TRY(ff_alloc(&text, bytes, 1, "metadata", error));
-    ff_status status = read_index(dataset, section[FF_INDEX_METADATA].offset, text, bytes, error);
+    ff_status status =
+        ff_index_read(dataset, section[FF_INDEX_METADATA].offset, text, bytes, error);
     if (status == FF_OK) {
         status = ff_metadata_read(&dataset->metadata, text, bytes, error);
         if (status == FF_BAD_DATA)
@@ -155,10 +89,10 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
     for (uint32_t i = 0; i < count && status == FF_OK; i++) {
         uint8_t bytes[FF_SHARD_ROW_BYTES];
         ff_shard_row *row = &dataset->row[i];
-        status = read_index(dataset,
-                            dataset->header.section[FF_INDEX_SHARDS].offset +
-                                (uint64_t)i * FF_SHARD_ROW_BYTES,
-                            bytes, sizeof bytes, error);
+        status = ff_index_read(dataset,
+                               dataset->header.section[FF_INDEX_SHARDS].offset +
+                                   (uint64_t)i * FF_SHARD_ROW_BYTES,
+                               bytes, sizeof bytes, error);
         if (status != FF_OK) break;
         ff_shard_place place = ff_metadata_shard_place(&dataset->metadata, i);
         bool sound =
@@ -187,15 +121,10 @@ static ff_status open_all(ff_dataset *dataset, const char *path, const ff_storag
                : ff_copy_string(&dataset->path, path, error));
     path = dataset->path;
     FF_TRY(ff_format(&dataset->index_path, error, "%s/%s", path, FF_INDEX_NAME));
-    int descriptor = open(dataset->index_path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-        if (errno == ENOENT || errno == ENOTDIR) return ff_set_refuse(path, error);
-        return ff_fail_errno(error, "%s: cannot open", dataset->index_path);
-    }
-    ff_status status = map_index(dataset, descriptor, error);
-    close(descriptor);
+    bool none;
+    const ff_status status = ff_index_open(dataset, &none, error);
+    if (none) return ff_set_refuse(path, error);
     FF_TRY(status);
-    FF_TRY(check_checksums(dataset, error));
     FF_TRY(read_metadata(dataset, error));
     FF_TRY(read_shard_rows(dataset, error));
     if (dataset->remote)
@@ -252,7 +181,7 @@ void ff_dataset_close(ff_dataset **out) {
     ff_dataset *dataset = *out;
     if (!dataset) return;
     ff_dataset_forget(dataset);
-    if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
+    ff_index_close(dataset);
     ff_files_destroy(&dataset->files);
     ff_remote_close(&dataset->remote);
     pthread_mutex_destroy(&dataset->mutex);
@@ -349,7 +278,7 @@ ff_status ff_dataset_entry(ff_dataset *dataset, uint64_t number, ff_entry *entry
     if (dataset->united) return united_entry(dataset, number, entry, error);
     const ff_section *section = dataset->header.section;
     uint64_t offset = section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES;
-    FF_TRY(read_index(dataset, offset, bytes, sizeof bytes, error));
+    FF_TRY(ff_index_read(dataset, offset, bytes, sizeof bytes, error));
     uint64_t keys = section[FF_INDEX_KEYS].bytes;
     if (!ff_entry_decode(entry, bytes) || entry->shard >= dataset->header.shard_count ||
         entry->item >= dataset->metadata.items || entry->key_bytes > FF_KEY_LIMIT_BYTES ||
@@ -367,18 +296,18 @@ ff_status ff_dataset_key(ff_dataset *dataset, uint64_t number, void *key, size_t
     dataset = ff_united_with(dataset, &number);
     FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
     *key_bytes = entry.key_bytes;
-    return read_index(dataset, dataset->header.section[FF_INDEX_KEYS].offset + entry.key_offset,
-                      key, entry.key_bytes, error);
+    return ff_index_read(dataset, dataset->header.section[FF_INDEX_KEYS].offset + entry.key_offset,
+                         key, entry.key_bytes, error);
 }
 
 ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset, void *to,
                                  uint64_t bytes, ff_error *error) {
     FF_TRY(check_number(dataset, number, error));
     dataset = ff_united_with(dataset, &number);
-    return read_index(dataset,
-                      dataset->header.section[FF_INDEX_LABELS].offset +
-                          number * dataset->row_bytes + offset,
-                      to, bytes, error);
+    return ff_index_read(dataset,
+                         dataset->header.section[FF_INDEX_LABELS].offset +
+                             number * dataset->row_bytes + offset,
+                         to, bytes, error);
 }
 
 ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, size_t field, int64_t *value,

@@ -27,6 +27,7 @@ struct ff_dataset {
     char *path; /* the split folder, in the cache if it is remote; all folders, with + between */
     char *index_path; /* its index.ffx; all folders */
     ff_verify verify;
+    int index_file;         /* of a set behind a URL: the mapped file; else -1 */
     ff_mapped index;        /* its marks: the last checksum of the table, and the header's; none */
     uint64_t bytes;         /* of the index; of all */
     ff_index_header header; /* counts and ids alone */
@@ -39,6 +40,7 @@ struct ff_dataset {
     pthread_mutex_t mutex;     /* held while a shard is opened */
     ff_files *files;           /* files of the shards that are read, not mapped */
     atomic_uchar *block_ok;    /* [index blocks]: whether a block was checked */
+    atomic_uint single_blocks; /* index blocks that were fetched alone */
     atomic_uchar *sample_ok;   /* [count / 8]: whether a sample was verified, one bit per sample */
     uint64_t removals; /* ff_dataset_removals when it was opened: what came later may be wrong */
 };
@@ -54,6 +56,8 @@ FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number
  * what the shards after it need. A caller that opens many shards would wait for one answer after
  * another. Opening a shard reports why nothing could be fetched. */
 void ff_dataset_fetch_ends(ff_dataset *dataset, uint32_t number);
+/* The same for the shards of these samples, all at the same time. */
+void ff_dataset_bring_ends(ff_dataset *dataset, const uint64_t *number, size_t count);
 /* Opens the shard for one caller, who closes it; mapped if `maps` is set. */
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                            ff_shard *shard, ff_error *error);

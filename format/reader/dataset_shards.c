@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error) {
@@ -144,7 +145,7 @@ static ff_status make_ready(ff_dataset *dataset, uint32_t number, bool maps, ff_
 
 /* ---- ends of shards behind URLs, ahead of their use ------------------------------------------ */
 
-enum { ENDS_AT_ONCE = 16 };
+enum { ENDS_AT_ONCE = 16, WANTED_AT_ONCE = 64 };
 
 typedef struct ends {
     const ff_dataset *dataset;
@@ -166,6 +167,39 @@ void ff_dataset_fetch_ends(ff_dataset *dataset, uint32_t number) {
     const uint64_t end = dataset->row[number].file_bytes;
     if (end && ff_cache_has(ff_remote_cache(dataset->remote), number, end - 1, 1)) return;
     (void)!ff_parallel_for((int)count, count, fetch_end, &(ends){dataset, number}, NULL);
+}
+
+typedef struct wanted_ends {
+    const ff_dataset *dataset;
+    uint32_t *shard;
+} wanted_ends;
+
+static void fetch_wanted(void *context, size_t i) {
+    const wanted_ends *job = context;
+    (void)!fetch_shard(job->dataset, job->shard[i], false, NULL);
+}
+
+static int compare_shards(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+void ff_dataset_bring_ends(ff_dataset *dataset, const uint64_t *number, size_t count) {
+    wanted_ends job = {.dataset = dataset};
+    size_t shards = 0, each = 0;
+    ff_entry entry;
+    if (!ff_dataset_is_remote(dataset) ||
+        ff_alloc(&job.shard, count, sizeof *job.shard, "shards", NULL) != FF_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (ff_dataset_entry(dataset, number[i], &entry, NULL) == FF_OK)
+            job.shard[shards++] = entry.shard;
+    qsort(job.shard, shards, sizeof *job.shard, compare_shards);
+    for (size_t i = 0; i < shards; i++)
+        if (!each || job.shard[each - 1] != job.shard[i]) job.shard[each++] = job.shard[i];
+    const int threads = each < WANTED_AT_ONCE ? (int)each : WANTED_AT_ONCE;
+    if (each) (void)!ff_parallel_for(threads, each, fetch_wanted, &job, NULL);
+    free(job.shard);
 }
 
 static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,

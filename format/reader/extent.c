@@ -62,6 +62,16 @@ ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset, 
     return ff_files_read(dataset->files, from, shard, offset, bytes, to, error);
 }
 
+ff_status ff_dataset_read_alone(ff_dataset *dataset, uint32_t shard, uint64_t offset,
+                                uint64_t bytes, uint8_t *to, ff_error *error) {
+    const ff_shard *from;
+    FF_TRY(ff_dataset_know_shard(dataset, shard, &from, error));
+    const uint32_t own = from->header.number;
+    if (!from->cache || ff_cache_has(from->cache, own, offset, bytes))
+        return ff_files_read(dataset->files, from, shard, offset, bytes, to, error);
+    return ff_cache_read_past(from->cache, own, offset, bytes, to, error);
+}
+
 ff_status ff_dataset_bring(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes,
                            ff_error *error) {
     const ff_shard *from;

@@ -113,6 +113,14 @@ static inline void ff_dataset_scan(const ff_dataset *dataset, uint64_t number, i
     if (number % FF_SCAN_WINDOW == 0) ff_dataset_read_ahead(dataset, number, what);
 }
 
+/* A large index of a set behind a URL is fetched by parts, each when something of it is needed. To
+ * fetch many parts at the same time: those with the entries and labels of these samples, with the
+ * ends of their shards, or all.
+ * Both do nothing if they are there, and report no failure: whoever needs a part that could not be
+ * fetched does. A scan that begins with sample 0 does the same for the parts it reads. */
+void ff_dataset_bring_samples(ff_dataset *dataset, const uint64_t *number, size_t count);
+void ff_dataset_bring_index(ff_dataset *dataset);
+
 /* The numbers of all samples in storage order. */
 typedef struct ff_storage_order {
     uint32_t *narrow; /* [count]; NULL = `wide` is used */
@@ -192,6 +200,11 @@ FF_MUST_USE ff_status ff_dataset_extent_guess(ff_dataset *dataset, uint64_t numb
  * FF_IO with path and offset. */
 FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
                                       uint64_t bytes, uint8_t *to, ff_error *error);
+
+/* The same for a shard behind a URL, past the cache: if the cache lacks any of these bytes, they
+ * are fetched into `to` alone. For bytes whose neighbours are not needed soon. */
+FF_MUST_USE ff_status ff_dataset_read_alone(ff_dataset *dataset, uint32_t shard, uint64_t offset,
+                                            uint64_t bytes, uint8_t *to, ff_error *error);
 
 /* Fetches what the cache lacks of a range of a shard behind a URL. FF_IO with the URL. */
 FF_MUST_USE ff_status ff_dataset_bring(ff_dataset *dataset, uint32_t shard, uint64_t offset,

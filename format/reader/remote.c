@@ -6,10 +6,13 @@
 #include "format/cli/interrupt.h"
 #include "format/disk/checksum.h"
 #include "format/reader/history.h"
+#include "format/reader/index.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct ff_remote {
@@ -18,6 +21,7 @@ struct ff_remote {
     ff_storage_options options; /* with the two texts */
     char *endpoint, *place;
     char *folder;
+    ff_object index; /* what the server said of it; zero before */
     ff_dataset_next *next;
     void *context;
     uint32_t first_shard;
@@ -26,6 +30,8 @@ struct ff_remote {
 /* Opening a shard reads at least these; the rest of larger tables is fetched by their size. */
 #define END_BYTES     (UINT64_C(16) << 10)
 #define HISTORY_BYTES (UINT64_C(16) << 20)
+/* An index of at most these bytes is fetched whole, by one request. */
+#define WHOLE_BYTES (UINT64_C(1) << 20)
 
 const char *ff_remote_url(const ff_remote *remote) {
     return ff_storage_url(remote->storage);
@@ -44,15 +50,17 @@ static ff_cache_options cache_options(const ff_remote *remote) {
 
 /* ---- the index ------------------------------------------------------------------------------ */
 
-/* A small file of the set, into the cache. */
-static ff_status save(const ff_remote *remote, const char *name, const uint8_t *bytes,
-                      uint64_t count, ff_error *error) {
+/* A file of the set, into the cache: bytes from `begin` on. `look`: what is before them, as far as
+ * it was read; else zeros. */
+static ff_status save(const ff_remote *remote, const char *name, uint64_t begin,
+                      const uint8_t *bytes, uint64_t count, const ff_look *look, ff_error *error) {
     ff_file *file = NULL;
     char *path;
     ff_status status;
     FF_TRY(ff_path_join(&path, remote->folder, name, error));
     FF_TRY_DONE(ff_file_replace(&file, path, error));
-    FF_TRY_DONE(ff_file_write(file, bytes, count, error));
+    if (begin) FF_TRY_DONE(ff_file_rewrite(file, 0, look->head, FF_HEADER_BYTES, error));
+    FF_TRY_DONE(ff_file_rewrite(file, begin, bytes, count, error));
     status = ff_file_commit(&file, error);
 done:
     ff_file_discard(&file);
@@ -78,6 +86,12 @@ static ff_status read_rest(const ff_remote *remote, const char *name, const ff_l
     return status;
 }
 
+ff_status ff_remote_read_index(const ff_remote *remote, uint64_t offset, uint64_t bytes, void *to,
+                               ff_error *error) {
+    ff_object object = remote->index;
+    return ff_storage_read(remote->storage, FF_INDEX_NAME, &object, offset, bytes, to, error);
+}
+
 /* The set's history, if it has one of a sensible size. */
 static ff_status fetch_history(const ff_remote *remote, ff_error *error) {
     ff_look look;
@@ -87,7 +101,7 @@ static ff_status fetch_history(const ff_remote *remote, ff_error *error) {
     if (look.there && look.object.bytes <= HISTORY_BYTES) {
         status = read_rest(remote, FF_HISTORY_NAME, &look, &bytes, error);
         if (status == FF_OK)
-            status = save(remote, FF_HISTORY_NAME, bytes, look.object.bytes, error);
+            status = save(remote, FF_HISTORY_NAME, 0, bytes, look.object.bytes, &look, error);
     }
     free(bytes);
     ff_look_free(&look);
@@ -98,28 +112,9 @@ static ff_status fetch_history(const ff_remote *remote, ff_error *error) {
 static ff_status check_index(const ff_index_header *header, const uint8_t *bytes, const char *path,
                              ff_error *error) {
     const ff_section *table = &header->section[FF_INDEX_CHECKSUMS];
-    uint64_t found = ff_checksum(bytes + table->offset, table->bytes);
-    if (found != table->checksum)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: the table of checksums has checksum %016" PRIx64 ", wanted %016" PRIx64,
-                       path, found, table->checksum);
-    for (uint64_t at = FF_HEADER_BYTES, block = 0; at < table->offset; block++) {
-        const uint64_t left = table->offset - at,
-                       length = left < FF_INDEX_BLOCK_BYTES ? left : FF_INDEX_BLOCK_BYTES;
-        const uint64_t wanted = ff_load_u64(bytes + table->offset + 8 * block);
-        found = ff_checksum(bytes + at, length);
-        if (found != wanted)
-            return ff_fail(error, FF_BAD_DATA,
-                           "%s: offset %" PRIu64 ": block %" PRIu64 " has checksum %016" PRIx64
-                           ", wanted %016" PRIx64,
-                           path, at, block, found, wanted);
-        at += length;
-    }
-    for (uint64_t at = table->offset + table->bytes; at < header->file_bytes; at++)
-        if (bytes[at])
-            return ff_fail(error, FF_BAD_DATA,
-                           "%s: offset %" PRIu64 ": the padding at the end is not zero", path, at);
-    return FF_OK;
+    FF_TRY(ff_index_check_table(header, bytes + table->offset, path, error));
+    return ff_index_check_blocks(header, 0, table->bytes / 8, bytes + FF_HEADER_BYTES,
+                                 bytes + table->offset, path, error);
 }
 
 /* Fetches the rest of the index into the cache, after the history. */
@@ -130,7 +125,24 @@ static ff_status fetch_index(const ff_remote *remote, const ff_index_header *hea
     FF_TRY(read_rest(remote, FF_INDEX_NAME, look, &bytes, error));
     FF_TRY_DONE(check_index(header, bytes, url, error));
     FF_TRY_DONE(fetch_history(remote, error));
-    status = save(remote, FF_INDEX_NAME, bytes, look->object.bytes, error);
+    status = save(remote, FF_INDEX_NAME, 0, bytes, look->object.bytes, look, error);
+done:
+    free(bytes);
+    return status;
+}
+
+/* The same for a large index: only its table of checksums, by which all else is fetched later. */
+static ff_status fetch_table(const ff_remote *remote, const ff_index_header *header,
+                             const ff_look *look, const char *url, ff_error *error) {
+    const uint64_t begin = header->section[FF_INDEX_CHECKSUMS].offset;
+    const uint64_t count = header->file_bytes - begin;
+    uint8_t *bytes;
+    ff_status status;
+    FF_TRY(ff_alloc(&bytes, count, 1, "a table of checksums", error));
+    FF_TRY_DONE(ff_remote_read_index(remote, begin, count, bytes, error));
+    FF_TRY_DONE(ff_index_check_table(header, bytes, url, error));
+    FF_TRY_DONE(fetch_history(remote, error));
+    status = save(remote, FF_INDEX_NAME, begin, bytes, count, look, error);
 done:
     free(bytes);
     return status;
@@ -157,26 +169,47 @@ static ff_status find_folder(ff_remote *remote, const ff_look *look, const char 
     return ff_cache_place(&remote->folder, &options, name, error);
 }
 
-/* *object = the index that was looked at; zero if none was. */
-static ff_status open_index(ff_remote *remote, const char *url, ff_object *object,
-                            ff_error *error) {
+/* One process at a time: the others find the file, which all share, with what is fetched of it
+ * later.
+ */
+static ff_status fetch_alone(const ff_remote *remote, const ff_index_header *header,
+                             const ff_look *look, const char *path, const char *url,
+                             ff_error *error) {
+    const struct timespec slice = {.tv_nsec = 1000 * 1000};
+    bool unlocked;
+    int folder = open(remote->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return ff_fail_errno(error, "%s: cannot open the folder", remote->folder);
+    ff_status status = FF_OK;
+    while (status == FF_OK && ff_lock_folder(folder, remote->folder, &unlocked, NULL) == FF_USAGE) {
+        status = ff_interrupt_check(error);
+        nanosleep(&slice, NULL);
+    }
+    if (status == FF_OK && access(path, R_OK) != 0)
+        status = header->file_bytes > WHOLE_BYTES ? fetch_table(remote, header, look, url, error)
+                                                  : fetch_index(remote, header, look, url, error);
+    ff_close_file(&folder);
+    return status;
+}
+
+static ff_status open_index(ff_remote *remote, const char *url, ff_error *error) {
     ff_look look;
     ff_index_header header;
     char *path = NULL;
-    *object = (ff_object){0};
+    remote->index = (ff_object){0};
     FF_TRY(ff_storage_look(remote->storage, FF_INDEX_NAME, &look, error));
-    *object = look.object;
+    remote->index = look.object;
     ff_status status = find_folder(remote, &look, url, &header, error);
     if (status == FF_OK) status = ff_path_join(&path, remote->folder, FF_INDEX_NAME, error);
     if (status == FF_OK && access(path, R_OK) != 0)
-        status = fetch_index(remote, &header, &look, url, error);
+        status = fetch_alone(remote, &header, &look, path, url, error);
     free(path);
     ff_look_free(&look);
     return status;
 }
 
-/* Whether the index that is there now is another one than `known`, as after ffpack push. */
-static bool was_replaced(const ff_remote *remote, const ff_object *known) {
+/* Whether the index that is there now is another one than was looked at, as after ffpack push. */
+static bool was_replaced(const ff_remote *remote) {
+    const ff_object *known = &remote->index;
     ff_object now;
     bool there;
     return *known->version &&
@@ -186,12 +219,11 @@ static bool was_replaced(const ff_remote *remote, const ff_object *known) {
 
 /* What was changed on its way, or replaced while it was read, is fetched once more. */
 static ff_status open_index_twice(ff_remote *remote, ff_error *error) {
-    ff_object object;
     char *url;
     FF_TRY(ff_format(&url, error, "%s/" FF_INDEX_NAME, ff_storage_url(remote->storage)));
-    ff_status status = open_index(remote, url, &object, error);
-    if (status == FF_BAD_DATA || (status == FF_IO && was_replaced(remote, &object)))
-        status = open_index(remote, url, &object, error);
+    ff_status status = open_index(remote, url, error);
+    if (status == FF_BAD_DATA || (status == FF_IO && was_replaced(remote)))
+        status = open_index(remote, url, error);
     free(url);
     return status;
 }

@@ -1,6 +1,7 @@
-/* A set behind a URL: its index is fetched whole, its shards by pieces, into a folder of the cache
- * (format/storage/cache.h) that looks like the set's own. dataset.c opens that folder; the
- * functions here fetch what the reader is about to read. Private to format/.
+/* A set behind a URL: its index is fetched, and its shards by pieces, into a folder of the cache
+ * (format/storage/cache.h) that looks like the set's own. Of an index of more than 1 MiB first only
+ * header and table of checksums are fetched; index.h fetches the blocks that are needed. dataset.c
+ * opens that folder; the functions here fetch what the reader is about to read. Private to format/.
  *
  * Thread rule: any thread, except for opening and closing. */
 #ifndef FF_FORMAT_REMOTE_H
@@ -18,6 +19,9 @@ typedef struct ff_remote ff_remote;
 FF_MUST_USE ff_status ff_remote_open(ff_remote **remote, const char *url,
                                      const ff_storage_options *options, char **folder,
                                      ff_error *error);
+/* Reads bytes of the index from behind the URL. FF_IO if it was replaced since it was opened. */
+FF_MUST_USE ff_status ff_remote_read_index(const ff_remote *remote, uint64_t offset, uint64_t bytes,
+                                           void *to, ff_error *error);
 /* Then, once the index is read: the shards, by number. */
 FF_MUST_USE ff_status ff_remote_shards(ff_remote *remote, const ff_shard_row *row, uint32_t count,
                                        ff_error *error);

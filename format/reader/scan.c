@@ -1,7 +1,7 @@
 /* Scans of the index, and the storage order, which a scan finds. */
 #include "format/cli/host_memory.h"
 #include "format/cli/say.h"
-#include "format/reader/dataset.h"
+#include "format/reader/index.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,12 +27,17 @@ static void advise(const ff_dataset *dataset, uint64_t first, uint64_t samples, 
         if (from < end) advise(own->set, from - own->first_sample, end - from, what);
     }
     if (dataset->united) return;
-    if (what & FF_SCAN_ENTRIES)
-        ff_dataset_advise(dataset, section[FF_INDEX_ENTRIES].offset + first * FF_ENTRY_BYTES,
+    const ff_section *entries = &section[FF_INDEX_ENTRIES], *labels = &section[FF_INDEX_LABELS];
+    if (what & FF_SCAN_ENTRIES) {
+        if (!first) ff_index_bring(dataset, entries->offset, entries->bytes);
+        ff_dataset_advise(dataset, entries->offset + first * FF_ENTRY_BYTES,
                           samples * FF_ENTRY_BYTES);
-    if (what & FF_SCAN_LABELS)
-        ff_dataset_advise(dataset, section[FF_INDEX_LABELS].offset + first * dataset->row_bytes,
+    }
+    if (what & FF_SCAN_LABELS) {
+        if (!first) ff_index_bring(dataset, labels->offset, labels->bytes);
+        ff_dataset_advise(dataset, labels->offset + first * dataset->row_bytes,
                           samples * dataset->row_bytes);
+    }
 }
 
 void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what) {

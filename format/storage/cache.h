@@ -77,6 +77,10 @@ FF_MUST_USE ff_status ff_cache_need(ff_cache *cache, uint32_t object, uint64_t o
 bool ff_cache_done(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
                    ff_cache_mark mark);
 
+/* Fetches a range into memory, past the cache. */
+FF_MUST_USE ff_status ff_cache_read_past(ff_cache *cache, uint32_t object, uint64_t offset,
+                                         uint64_t bytes, uint8_t *to, ff_error *error);
+
 /* The pieces of a range are wrong: they are fetched again when they are needed. */
 void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes);
 

@@ -50,6 +50,13 @@ static ff_status begin_writing(ff_cache *cache, uint32_t object, ff_object *know
     return status;
 }
 
+static ff_status check_bytes(const ff_cache *cache, const struct ff_cache_file *file,
+                             const ff_object *known, ff_error *error) {
+    if (known->bytes == file->bytes) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s/%s: %" PRIu64 " bytes long, wanted %" PRIu64,
+                   ff_storage_url(cache->storage), file->name, known->bytes, file->bytes);
+}
+
 /* Fetches bytes of an object into its file. They are written, not copied into a mapping: threads
  * that map, touch and unmap memory at the same time wait for one another. */
 static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
@@ -62,15 +69,28 @@ static ff_status fetch(ff_cache *cache, uint32_t object, uint64_t offset, uint64
     known.bytes = file->bytes;
     ff_status status = fetch_into(cache, object, &known, descriptor, offset, bytes, error);
     close(descriptor);
-    if (status == FF_OK && known.bytes != file->bytes)
-        status = ff_fail(error, FF_BAD_DATA, "%s/%s: %" PRIu64 " bytes long, wanted %" PRIu64,
-                         ff_storage_url(cache->storage), file->name, known.bytes, file->bytes);
+    if (status == FF_OK) status = check_bytes(cache, file, &known, error);
     pthread_mutex_lock(&cache->mutex);
     if (status == FF_OK && !*file->known.version) file->known = known;
     cache->writing--;
     pthread_cond_broadcast(&cache->done);
     pthread_mutex_unlock(&cache->mutex);
     return status;
+}
+
+ff_status ff_cache_read_past(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes,
+                             uint8_t *to, ff_error *error) {
+    struct ff_cache_file *file = &cache->file[object];
+    pthread_mutex_lock(&cache->mutex);
+    ff_object known = file->known;
+    pthread_mutex_unlock(&cache->mutex);
+    known.bytes = file->bytes;
+    FF_TRY(ff_storage_read(cache->storage, file->name, &known, offset, bytes, to, error));
+    FF_TRY(check_bytes(cache, file, &known, error));
+    pthread_mutex_lock(&cache->mutex);
+    if (!*file->known.version) file->known = known;
+    pthread_mutex_unlock(&cache->mutex);
+    return FF_OK;
 }
 
 /* Gives the disk space of pieces back that could not be fetched. */

@@ -86,8 +86,9 @@ static ff_status print_one(ff_dataset *dataset, ff_reader *reader, uint64_t numb
            chw ? view.width : metadata->channels, ff_dtype_name(metadata->dtype),
            ff_layout_name(metadata->layout), view.tensor_bytes);
     printf("  place     %s, %s %" PRIu64 ", %" PRIu64 " bytes\n", shard.name,
-           view.mapped ? "offset" : "offset in the decompressed payload", entry->offset,
-           entry->bytes);
+           metadata->compression == FF_COMPRESSION_NONE ? "offset"
+                                                        : "offset in the decompressed payload",
+           entry->offset, entry->bytes);
     printf("  checksum  %016" PRIx64 " (of the source %016" PRIx64 ", item %" PRIu64 ")\n",
            entry->checksum, entry->source_checksum, entry->item);
     FF_TRY(print_texts(dataset, reader, number, error));

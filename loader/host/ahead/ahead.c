@@ -35,6 +35,7 @@ struct ff_ahead {
     atomic_bool halt;   /* the planner's work is not wanted */
     ff_ahead_plan plan;
     ff_future *future; /* of a set behind a URL; else NULL */
+    uint8_t *memory;   /* of the first stage, if there is no arena and it needs some */
 };
 
 /* ---- the arena ------------------------------------------------------------------------------ */
@@ -65,14 +66,17 @@ static void retire(ff_ahead *ahead) {
         ahead->stages--;
         pthread_cond_signal(&ahead->room);
     }
+    if (ahead->plan.first_end && ahead->next >= ahead->plan.first_end) ahead->plan.first_end = 0;
 }
 
 /* ---- the planner ---------------------------------------------------------------------------- */
 
 static bool may_plan(const ff_ahead *ahead) {
     const ff_sequence *sequence = &ahead->plan.sequence;
-    return !ahead->halt && ahead->stages < STAGES && ahead->next < ahead->abandoned &&
-           sequence->rows && ahead->next / sequence->rows < sequence->total_batches;
+    const bool after_first = ahead->plan.first_end && ahead->next >= ahead->plan.first_end;
+    return !ahead->halt && !after_first && ahead->stages < STAGES &&
+           ahead->next < ahead->abandoned && sequence->rows &&
+           ahead->next / sequence->rows < sequence->total_batches;
 }
 
 /* The first row that still needs the cache, about: one that waits for its request or, if what was
@@ -96,6 +100,14 @@ static void move_future(ff_ahead *ahead) {
     ff_future_move(ahead->future, sequence, first_in_cache(ahead) / sequence->rows);
 }
 
+/* The memory of a planned stage that has room in the arena. */
+static uint8_t *memory_of(ff_ahead *ahead, const ff_ahead_stage *stage) {
+    if (ahead->arena) return ahead->arena + stage->begin;
+    if (!stage->alone || ahead->memory) return NULL;
+    return ff_alloc_for_disk(&ahead->memory, stage->bytes, "a batch", NULL) == FF_OK ? ahead->memory
+                                                                                     : NULL;
+}
+
 /* Plans a stage and submits its requests; called with the lock held, which is released
  * meanwhile. */
 static void plan_one(ff_ahead *ahead) {
@@ -103,6 +115,7 @@ static void plan_one(ff_ahead *ahead) {
     ahead->planning = true;
     move_future(ahead);
     pthread_mutex_unlock(&ahead->mutex);
+    ff_ahead_plan_bring(&ahead->plan, ahead->next);
     ff_ahead_plan_stage(&ahead->plan, stage, ahead->next);
     pthread_mutex_lock(&ahead->mutex);
     while (!ahead->halt && !find_room(ahead, stage)) pthread_cond_wait(&ahead->room, &ahead->mutex);
@@ -111,7 +124,7 @@ static void plan_one(ff_ahead *ahead) {
         pthread_cond_broadcast(&ahead->planned);
         return;
     }
-    ff_ahead_stage_place(stage, ahead->arena ? ahead->arena + stage->begin : NULL);
+    ff_ahead_stage_place(stage, memory_of(ahead, stage));
     ahead->stages++;
     ahead->next = stage->end;
     ff_engine_submit(ahead->engine, stage->request, stage->order, stage->request_count);
@@ -150,7 +163,7 @@ static void request_done(void *context, ff_request *request) {
         pthread_cond_broadcast(&ahead->read);
         pthread_mutex_unlock(&ahead->mutex);
     }
-    if (ahead->future && ahead->arena) {
+    if (ahead->future && ahead->arena && !request->alone) {
         const ff_sequence *sequence = &ahead->plan.sequence;
         pthread_mutex_lock(&ahead->mutex);
         ff_future_done(ahead->future, sequence, request->shard,
@@ -190,8 +203,10 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
             ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
         ff_touch_pages(ahead->arena, ahead->arena_bytes);
     }
-    if (ff_dataset_is_remote(settings->dataset))
+    if (ff_dataset_is_remote(settings->dataset)) {
         FF_TRY_DONE(ff_future_create(&ahead->future, settings, error));
+        ff_ahead_plan_first(&ahead->plan, ahead->next);
+    }
     FF_TRY_DONE(ff_engine_create(&ahead->engine, settings->dataset, request_done, ahead, error));
     FF_TRY_DONE(ff_threads_start(&ahead->planner, 1, "plan", plan_all, ahead, error));
 done:
@@ -213,6 +228,7 @@ void ff_ahead_destroy(ff_ahead **out) {
     ff_future_destroy(&ahead->future);
     for (unsigned i = 0; i < STAGES; i++) ff_ahead_stage_free(&ahead->stage[i]);
     free(ahead->plan.need);
+    free(ahead->memory);
     free(ahead->arena);
     pthread_cond_destroy(&ahead->read);
     pthread_cond_destroy(&ahead->planned);
@@ -232,6 +248,7 @@ void ff_ahead_restart(ff_ahead *ahead, const ff_sequence *sequence) {
     ahead->next = 0;
     ahead->abandoned = UINT64_MAX;
     ahead->plan.sequence = *sequence;
+    if (ahead->plan.first_end) ff_ahead_plan_first(&ahead->plan, ahead->next);
     atomic_store(&ahead->halt, false);
     pthread_cond_signal(&ahead->room);
     pthread_mutex_unlock(&ahead->mutex);

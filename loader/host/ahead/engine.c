@@ -42,10 +42,11 @@ static ff_request *take(ff_engine *engine) {
 }
 
 static ff_status read_request(ff_dataset *dataset, const ff_request *request) {
-    if (!request->to)
-        return ff_dataset_bring(dataset, request->shard, request->offset, request->bytes, NULL);
-    return ff_dataset_read(dataset, request->shard, request->offset, request->bytes, request->to,
-                           NULL);
+    const uint32_t shard = request->shard;
+    const uint64_t offset = request->offset, bytes = request->bytes;
+    if (!request->to) return ff_dataset_bring(dataset, shard, offset, bytes, NULL);
+    return request->alone ? ff_dataset_read_alone(dataset, shard, offset, bytes, request->to, NULL)
+                          : ff_dataset_read(dataset, shard, offset, bytes, request->to, NULL);
 }
 
 static void run(void *context, int index) {

@@ -22,6 +22,7 @@ typedef struct ff_request {
     uint32_t shard;
     atomic_int state;
     atomic_bool awaited; /* the owner's */
+    bool alone; /* into `to`, past the cache of a set behind a URL (ff_dataset_read_alone) */
 } ff_request;
 
 /* Called by a thread of the engine once state is READ or FAILED. */

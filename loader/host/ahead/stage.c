@@ -13,6 +13,11 @@
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */
 
+/* A batch is a small part of a set if it is at most one of so many. */
+enum { SMALL_PART = 200 };
+/* Extents are fetched alone if their pieces have more than this many times their bytes. */
+enum { ALONE_TIMES = 2 };
+
 /* What a row must have in common with the stage's first row. */
 typedef struct group {
     uint64_t number;
@@ -58,7 +63,8 @@ static bool add_sample(ff_ahead_plan *plan, uint64_t number, uint64_t row) {
  * in one stage. */
 static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
     const ff_sequence *sequence = &plan->sequence;
-    const uint64_t limit = stage->first + plan->rows_now;
+    uint64_t limit = stage->first + plan->rows_now;
+    if (plan->first_end && plan->first_end < limit) limit = plan->first_end;
     const uint64_t end = limit + plan->rows.settings->metadata->items_per_block; /* of a frame */
     group first = {0};
     plan->need_count = 0;
@@ -147,20 +153,38 @@ static ff_status add_pieces(ff_ahead_stage *stage, const ff_request *whole, uint
     return FF_OK;
 }
 
+/* Whether the pieces of the extents have so many more bytes than the extents that those are fetched
+ * alone. */
+static bool is_alone(const ff_ahead_plan *plan) {
+    uint64_t bytes = 0, pieces = 0, end = 0; /* of the last extent's pieces */
+    for (size_t i = 0; i < plan->need_count; i++) {
+        const ff_extent *extent = &plan->need[i].extent;
+        const uint64_t first = extent->offset / FF_PIECE_BYTES;
+        const uint64_t last = (extent->offset + extent->bytes - 1) / FF_PIECE_BYTES;
+        const bool same = i && extent[0].shard == plan->need[i - 1].extent.shard && first < end;
+        bytes += extent->bytes;
+        end = last + 1;
+        pieces += end - first - same;
+    }
+    return bytes <= plan->rows.settings->shard_bytes / SMALL_PART &&
+           pieces * FF_PIECE_BYTES > ALONE_TIMES * bytes;
+}
+
 /* From the extents to requests and frames, and the memory they take. */
 static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_error *error) {
     const bool packed = plan->rows.settings->metadata->compression == FF_COMPRESSION_ZSTD;
     const bool remote = ff_dataset_is_remote(plan->rows.settings->dataset);
     const uint64_t limit = request_limit(plan->rows.settings);
     stage->request_count = stage->frame_count = 0;
+    stage->alone = plan->first_end && is_alone(plan);
     for (size_t i = 0; i < plan->need_count; i++) {
         const ff_extent *extent = &plan->need[i].extent;
         const ff_request part = {.shard = extent->shard,
                                  .row = plan->need[i].row,
                                  .offset = extent->offset,
                                  .bytes = extent->bytes};
-        FF_TRY(remote ? add_pieces(stage, &part, limit, error)
-                      : add_bytes(stage, &part, true, limit, error));
+        FF_TRY(remote && !stage->alone ? add_pieces(stage, &part, limit, error)
+                                       : add_bytes(stage, &part, true, limit, error));
         if (!packed) continue;
         FF_TRY(ff_reserve(&stage->frame, &stage->frame_capacity, stage->frame_count + 1,
                           sizeof *stage->frame, "frames", error));
@@ -211,6 +235,37 @@ static ff_status order_requests(const ff_ahead_plan *plan, ff_ahead_stage *stage
     return FF_OK;
 }
 
+void ff_ahead_plan_first(ff_ahead_plan *plan, uint64_t first) {
+    const ff_loader_settings *settings = plan->rows.settings;
+    const bool small = plan->sequence.batch <= settings->stored / SMALL_PART;
+    plan->first_end = small ? first + plan->sequence.rows : 0;
+}
+
+/* What locates the samples of rows. */
+static void bring_rows(ff_ahead_plan *plan, uint64_t first, uint64_t end) {
+    const ff_sequence *sequence = &plan->sequence;
+    uint64_t *number;
+    size_t count = 0;
+    if (ff_alloc(&number, end - first, sizeof *number, "a plan", NULL) != FF_OK) return;
+    for (uint64_t at = first; at < end && at / sequence->rows < sequence->total_batches; at++) {
+        const ff_sequence_batch batch = ff_sequence_at(sequence, at / sequence->rows);
+        const uint32_t row = (uint32_t)(at % sequence->rows);
+        ff_rows_begin(&plan->rows, &batch);
+        if (row < batch.count) number[count++] = ff_rows_sample(&plan->rows, &batch, row);
+    }
+    ff_dataset_bring_samples(plan->rows.settings->dataset, number, count);
+    free(number);
+}
+
+void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first) {
+    if (plan->first_end > first) {
+        bring_rows(plan, first, plan->first_end + 1); /* planning looks at the row after a stage */
+    } else if (!plan->whole_index) {
+        ff_dataset_bring_index(plan->rows.settings->dataset);
+        plan->whole_index = true;
+    }
+}
+
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first) {
     stage->first = first;
     for (;;) {
@@ -241,6 +296,7 @@ void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
     for (size_t i = 0; i < stage->request_count; i++) {
         ff_request *request = &stage->request[i];
         request->to = memory ? memory + at : NULL;
+        request->alone = stage->alone;
         request->owner = stage;
         atomic_store(&request->awaited, false);
         atomic_store(&request->state, FF_REQUEST_WAITS);

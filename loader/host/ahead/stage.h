@@ -37,6 +37,7 @@ typedef struct ff_ahead_stage {
     size_t frame_count, frame_capacity;
     uint64_t begin, bytes; /* in the arena; bytes at least 1 block */
     uint8_t *memory;       /* there; NULL: the requests' bytes stay in the cache */
+    bool alone;            /* its requests are read past the cache */
 } ff_ahead_stage;
 
 /* The largest size of a stage. */
@@ -56,7 +57,9 @@ typedef struct ff_ahead_plan {
     ff_rows rows;
     ff_sequence sequence;
     ff_ahead_limits limits;
-    uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
+    uint64_t rows_now;  /* the most rows of the next stage: less than the limit if rows are large */
+    uint64_t first_end; /* the row after the first batch, until that is done with; then 0 */
+    bool whole_index;   /* all of the index was fetched */
     ff_ahead_need *need; /* of a stage's rows */
     size_t need_count, need_capacity;
     const atomic_bool *stop; /* set to abandon the stage that is being planned */
@@ -66,6 +69,16 @@ typedef struct ff_ahead_plan {
  * A sample that cannot be located or has no room is left out: its row reads the sample. With order
  * block a stage ends with its group at the latest. */
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
+
+/* For a set behind a URL of which a batch is a small part: the first batch, from this row on, comes
+ * before any other row. What it needs is read alone, past the cache, if the pieces have much more
+ * bytes; it is fetched again with its pieces. The caller sets first_end to 0 after it. */
+void ff_ahead_plan_first(ff_ahead_plan *plan, uint64_t first);
+
+/* Before a stage is planned: fetches what planning reads of a set behind a URL, all at the same
+ * time. That is little for the first batch; after it all of the index that is missing, since an
+ * epoch needs it. */
+void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first);
 
 /* Sets the addresses of the requests' bytes, once the stage has memory; NULL: it needs none. */
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
