@@ -22,7 +22,7 @@ typedef struct trial {
     atomic_int inside;          /* takes and watches at this moment */
     uint64_t slow_make;         /* a unit that takes 150 ms */
     int slow_watch;             /* the call of watch that takes 200 ms */
-    uint32_t slots_used;        /* bits */
+    atomic_uint slots_used;     /* bits */
     uint32_t random;
 } trial;
 
@@ -30,7 +30,7 @@ static ff_status make(void *context, int worker, size_t slot, uint64_t number, f
     trial *t = context;
     (void)worker;
     assert_true(slot < SLOTS);
-    t->slots_used |= 1u << slot; /* looked at if there is one worker */
+    atomic_fetch_or(&t->slots_used, 1u << slot);
     if (number == t->slow_make) nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
     atomic_fetch_add(&t->begun, 1);
     assert_true(atomic_fetch_add(&t->occupied, 1) < SLOTS);
