@@ -19,6 +19,10 @@ typedef struct trial {
     uint64_t fail_make[2];      /* units whose making fails */
     uint64_t fail_take;         /* the unit that fails to take */
     int watches, fail_watch_at; /* the call of watch that fails; 0 = none */
+    atomic_int inside;          /* takes and watches at this moment */
+    uint64_t slow_make;         /* a unit that takes 150 ms */
+    int slow_watch;             /* the call of watch that takes 200 ms */
+    atomic_uint slots_used;     /* bits */
     uint32_t random;
 } trial;
 
@@ -26,6 +30,8 @@ static ff_status make(void *context, int worker, size_t slot, uint64_t number, f
     trial *t = context;
     (void)worker;
     assert_true(slot < SLOTS);
+    atomic_fetch_or(&t->slots_used, 1u << slot);
+    if (number == t->slow_make) nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
     atomic_fetch_add(&t->begun, 1);
     assert_true(atomic_fetch_add(&t->occupied, 1) < SLOTS);
     /* Units take different times, so that they finish out of order. */
@@ -39,15 +45,20 @@ static ff_status make(void *context, int worker, size_t slot, uint64_t number, f
 
 static ff_status take(void *context, size_t slot, uint64_t number, ff_error *error) {
     trial *t = context;
+    assert_int_equal(atomic_fetch_add(&t->inside, 1), 0);
     assert_int_equal(number, t->next);
     assert_int_equal(t->in_slot[slot], number);
     t->next++;
     atomic_fetch_sub(&t->occupied, 1);
+    atomic_fetch_sub(&t->inside, 1);
     return number == t->fail_take ? ff_fail(error, FF_IO, "taking %d", (int)number) : FF_OK;
 }
 
 static ff_status watch(void *context, ff_error *error) {
     trial *t = context;
+    assert_int_equal(atomic_fetch_add(&t->inside, 1), 0);
+    if (t->watches + 1 == t->slow_watch) nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    atomic_fetch_sub(&t->inside, 1);
     return ++t->watches == t->fail_watch_at ? ff_fail(error, FF_INTERRUPTED, "stopped") : FF_OK;
 }
 
@@ -65,7 +76,7 @@ static ff_status run(trial *t, uint64_t first, int jobs, ff_error *error) {
 }
 
 static trial none(void) {
-    return (trial){.fail_make = {UNITS, UNITS}, .fail_take = UNITS};
+    return (trial){.fail_make = {UNITS, UNITS}, .fail_take = UNITS, .slow_make = UNITS};
 }
 
 static void takes_all_in_order(void **state) {
@@ -76,6 +87,24 @@ static void takes_all_in_order(void **state) {
         assert_int_equal(t.next, UNITS);
         assert_int_equal(t.begun, UNITS - 3);
     }
+}
+
+/* One worker takes what it has made before it makes more, and uses one slot's memory. */
+static void uses_warm_slots(void **state) {
+    (void)state;
+    trial t = none();
+    assert_ok(run(&t, 0, 1, error));
+    assert_int_equal(t.slots_used, 1);
+}
+
+/* Units that became ready while the caller's thread watched are taken after that. */
+static void takes_what_was_made_while_it_watched(void **state) {
+    (void)state;
+    trial t = none();
+    t.slow_make = UNITS - 1;
+    t.slow_watch = 1;
+    assert_ok(run(&t, UNITS - 1, 1, error));
+    assert_int_equal(t.next, UNITS);
 }
 
 static void nothing_to_do(void **state) {
@@ -121,8 +150,12 @@ static void ends_when_watching_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_all_in_order),         cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(reports_the_lowest_failure), cmocka_unit_test(ends_when_taking_fails),
+        cmocka_unit_test(takes_all_in_order),
+        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(uses_warm_slots),
+        cmocka_unit_test(takes_what_was_made_while_it_watched),
+        cmocka_unit_test(reports_the_lowest_failure),
+        cmocka_unit_test(ends_when_taking_fails),
         cmocka_unit_test(ends_when_watching_fails),
     };
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);

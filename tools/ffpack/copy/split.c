@@ -130,7 +130,7 @@ static ff_status make_block(void *context, int index, size_t place, uint64_t num
     return ff_block_seal(to->block, error);
 }
 
-/* ---- on the main thread --------------------------------------------------------------------- */
+/* ---- in order, on one thread at a time ------------------------------------------------------ */
 
 static uint64_t place_of(const copying *work, uint64_t block) {
     const uint64_t place = block * work->to->items_per_block;

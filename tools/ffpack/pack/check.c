@@ -71,7 +71,7 @@ static ff_status make_unit(void *context, int worker, size_t place, uint64_t num
     return status;
 }
 
-/* ---- on the main thread ---- */
+/* ---- in order, on one thread at a time ---- */
 
 static void tell(const check *state, const ff_item_note *note) {
     const ff_notices *notices = state->run->options;

@@ -10,7 +10,7 @@
 #include "tools/ffpack/source/source.h"
 
 /* Adds it to split->listing (ff_listing_add_content), which is finished. Up to `jobs` threads read,
- * the caller's thread hashes. Not for a split that can only be read from front to back. `skip`:
+ * one at a time hashes. Not for a split that can only be read from front to back. `skip`:
  * items that cannot be read are left out. */
 FF_MUST_USE ff_status ff_content_add(const ff_source *source, const ff_source_split *split,
                                      int jobs, bool skip, ff_error *error);

@@ -127,7 +127,7 @@ ff_status ff_measure_kept(const ff_measure_job *job, const ff_measure_range *ran
     return range->shared ? FF_OK : status;
 }
 
-/* ---- on the main thread -------------------------------------------------------------------- */
+/* ---- in order, on one thread at a time ----------------------------------------------------- */
 
 static ff_status measure_take(void *context, size_t slot, uint64_t number, ff_error *error) {
     measure *state = context;

@@ -164,7 +164,7 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
     return status;
 }
 
-/* ---- on the main thread -------------------------------------------------------------------- */
+/* ---- in order, on one thread at a time ----------------------------------------------------- */
 
 static ff_status check_skipped(const pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;

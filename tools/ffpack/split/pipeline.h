@@ -1,6 +1,8 @@
 /* Work shared by threads and taken in order: units are numbered, workers make them concurrently,
- * and the caller's thread takes them one after another. Neither the result nor the reported failure
- * depends on the number of workers: the lowest unit's failure is reported. */
+ * and the worker that has made the lowest one takes it, and those after it that are ready, while
+ * the others make more: what it takes is in its caches, and no more threads than workers are
+ * active. Neither the result nor the reported failure depends on the number of workers: the lowest
+ * unit's failure is reported. */
 #ifndef FF_FFPACK_PIPELINE_H
 #define FF_FFPACK_PIPELINE_H
 
@@ -16,9 +18,10 @@ typedef struct ff_pipeline {
     void *context;
     /* On worker `worker` < jobs: makes unit `number` into slot `slot` < slot_count. */
     ff_status (*make)(void *context, int worker, size_t slot, uint64_t number, ff_error *error);
-    /* On the caller's thread, in order: takes the slot's content. */
+    /* On any thread, in order, never two at once: takes the slot's content. */
     ff_status (*take)(void *context, size_t slot, uint64_t number, ff_error *error);
-    /* On the caller's thread, at least ten times a second; a failure ends the run. May be NULL. */
+    /* On any thread, never together with `take`, before each `take` and ten times a second; a
+     * failure ends the run. May be NULL. */
     ff_status (*watch)(void *context, ff_error *error);
 } ff_pipeline;
 
