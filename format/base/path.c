@@ -60,8 +60,10 @@ done:
 }
 
 size_t ff_path_length(const char *path) {
+    const char *scheme = strstr(path, "://");
+    const size_t least = scheme ? (size_t)(scheme - path) + 3 : 1;
     size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > least && path[length - 1] == '/') length--;
     return length;
 }
 

@@ -19,7 +19,7 @@ FF_MUST_USE ff_status ff_path_of_code(char **folder, ff_error *error);
 FF_MUST_USE ff_status ff_path_of_module(char **path, const char *folder, const char *file,
                                         ff_error *error);
 
-/* Length of a path without trailing '/'s; the root keeps its '/'. */
+/* Length of a path or URL without trailing '/'s; the root keeps its '/', "s3://" both. */
 size_t ff_path_length(const char *path);
 
 /* The part of a path after its last '/'; trailing '/'s are ignored unless the path has no
