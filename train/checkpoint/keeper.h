@@ -28,8 +28,8 @@ FF_MUST_USE ff_status ff_keeper_create(ff_keeper **keeper, ff_capture *capture,
  * that a killed process left half written are removed. *note: NULL, or a sentence about the
  * checkpoints that moved, freed by the caller. */
 FF_MUST_USE ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error);
-/* For a run that is not continued because it is complete: removes folders that a killed process left
- * half written or half removed, and sets the links `last` and `best` if the process was killed
+/* For a run that is not continued because it is complete: removes folders that a killed process
+ * left half written or half removed, and sets the links `last` and `best` if the process was killed
  * after it had written its last checkpoint and before it set them. */
 FF_MUST_USE ff_status ff_keeper_complete(const ff_keeper *keeper, ff_error *error);
 /* Waits for the thread. NULL is accepted. */
