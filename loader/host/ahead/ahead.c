@@ -1,5 +1,6 @@
 #include "loader/host/ahead/ahead.h"
 
+#include "format/base/huge.h"
 #include "format/base/thread.h"
 #include "format/storage/cache.h"
 #include "loader/host/ahead/future.h"
@@ -13,6 +14,8 @@ enum { STAGES = FF_ENGINE_QUEUE };
  * per request. In random order that was 3 % faster on two busy cores. */
 #define TOGETHER_BYTES (2u << 20)
 
+#define TOUCHED_AT_ONCE (8 * FF_HUGE_PAGE)
+
 struct ff_ahead {
     pthread_mutex_t mutex;
     pthread_cond_t room;    /* for the planner */
@@ -22,7 +25,8 @@ struct ff_ahead {
     ff_threads *planner;
     uint8_t *arena; /* NULL: what is read ahead stays in the cache */
     uint64_t arena_bytes;
-    bool packed; /* shards are compressed */
+    uint64_t touched; /* bytes of the arena whose pages are there; the planner's */
+    bool packed;      /* shards are compressed */
 
     /* A ring: the stages [oldest, oldest + stages) are there, in the order of their rows; the one
      * after them is the planner's. */
@@ -55,6 +59,19 @@ static bool find_room(ff_ahead *ahead, ff_ahead_stage *stage) {
     if (stage->bytes <= (wraps ? oldest->begin : ahead->arena_bytes) - end) return true;
     stage->begin = 0;
     return !wraps && stage->bytes <= oldest->begin;
+}
+
+/* Gets the pages of the arena up to `end`, unless the planner's work is not wanted any more. Only
+ * the planner does so, for the reason in huge.h, and stage by stage: the first one does not wait
+ * for the whole arena. */
+static void touch_arena(ff_ahead *ahead, uint64_t end) {
+    while (ahead->touched < end && !ahead->halt) {
+        const uint64_t left = ahead->arena_bytes - ahead->touched;
+        const uint64_t bytes = left < TOUCHED_AT_ONCE ? left : TOUCHED_AT_ONCE;
+        ff_use_huge_pages(ahead->arena + ahead->touched, bytes);
+        ff_touch_pages(ahead->arena + ahead->touched, bytes);
+        ahead->touched += bytes;
+    }
 }
 
 /* Frees the stages that nobody needs any more; with the lock held. */
@@ -119,6 +136,11 @@ static void plan_one(ff_ahead *ahead) {
     ff_ahead_plan_stage(&ahead->plan, stage, ahead->next);
     pthread_mutex_lock(&ahead->mutex);
     while (!ahead->halt && !find_room(ahead, stage)) pthread_cond_wait(&ahead->room, &ahead->mutex);
+    if (ahead->arena) {
+        pthread_mutex_unlock(&ahead->mutex);
+        touch_arena(ahead, stage->begin + stage->bytes);
+        pthread_mutex_lock(&ahead->mutex);
+    }
     ahead->planning = false;
     if (ahead->halt) {
         pthread_cond_broadcast(&ahead->planned);
@@ -199,9 +221,8 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
         .rows_now = settings->ahead.rows,
         .stop = &ahead->halt};
     if (!settings->ahead.in_cache) {
-        FF_TRY_DONE(
-            ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
-        ff_touch_pages(ahead->arena, ahead->arena_bytes);
+        FF_TRY_DONE(ff_alloc_aligned(&ahead->arena, ahead->arena_bytes, 1, FF_HUGE_PAGE,
+                                     "what is read ahead", error));
     }
     if (ff_dataset_is_remote(settings->dataset)) {
         FF_TRY_DONE(ff_future_create(&ahead->future, settings, error));
