@@ -156,7 +156,8 @@ def main():
         gone("a training", resident + ["--out", "none"], 24)
         gone("a training, streamed", streamed + ["--out", "none"], 12)
         keeps_checkpoint(resident)
-        two = train[:train.index("--device")] + ["--precision", "f16", "--ranks", "2"]
+        # The ranks end at once: what waits until a rank is taken for lost waits longer than this test.
+        two = train[:train.index("--device")] + ["--precision", "f16", "--ranks", "2", "--rank-timeout", str(3 * PATIENCE)]
         gone_on_one(two)
         no_memory_on_one(two)
     tap.finish()

@@ -144,11 +144,18 @@ def small(server):
     most, stop = [0], threading.Event()
     os.environ["FFPACK_CACHE_SIZE"] = "49M"
     shutil.rmtree("cache", ignore_errors=True)
+    os.mkdir("cache")
+    # A disk of its own is asked at once; while its files are added up one after another, pieces come and go.
+    disk = not os.geteuid() and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200M", "tmpfs", "cache"], capture_output=True).returncode == 0
     server.forget()
+
+    def used():
+        info = os.statvfs("cache")
+        return (info.f_blocks - info.f_bfree) * info.f_frsize
 
     def watch():
         while not stop.is_set():
-            most[0] = max(most[0], cached())
+            most[0] = max(most[0], used() if disk else min(cached(), cached()))
             time.sleep(0.005)
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -158,6 +165,8 @@ def small(server):
     del os.environ["FFPACK_CACHE_SIZE"]
     # `pieces`, `usage` and the index are not counted.
     tap.ok(got == expected and most[0] <= 49 * MIB + 600000, "a cache of half the set: the batches of a folder, never more than allowed", most)
+    if disk:
+        subprocess.run(["umount", "-l", "cache"], check=True)
     fetched, optimal = server.bytes / MIB, simulated([number for numbers, _ in got for number in numbers], pieces, 48)
     tap.ok(fetched <= 1.15 * optimal and (fetched - 95) / 2 <= 0.6 * 95, "of 95 pieces in 3 epochs %.0f are fetched, and the optimal replacement fetches %d" % (fetched, optimal))
     shutil.rmtree("cache")
