@@ -334,7 +334,8 @@ ff_status ff_index_open(ff_dataset *dataset, bool *none, ff_error *error) {
     dataset->index_file = open(dataset->index_path, flags | O_CLOEXEC);
     *none = dataset->index_file < 0 && (errno == ENOENT || errno == ENOTDIR);
     if (dataset->index_file < 0)
-        return ff_fail_errno(error, "%s: cannot open", dataset->index_path);
+        return ff_fail_errno(error, "%s: cannot open%s", dataset->index_path,
+                             dataset->remote ? "; a cache must be writable" : "");
     ff_status status = map_index(dataset, error);
     /* Blocks that the cache lacks are written into the file that is mapped, also when another
      * process has replaced it. */

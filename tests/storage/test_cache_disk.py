@@ -97,7 +97,7 @@ def full():
 
 
 def large_index():
-    """What the cache lacks of a large index takes no space until it is fetched, and a full disk is named."""
+    """What the cache lacks of a large index takes no space until it is fetched, and a full disk is named. A read-only disk is, too."""
     if os.geteuid() or not mounted("size=1M"):
         return tap.skip("a full disk", "needs root and mount")
     subprocess.run(["umount", "disk"], check=True)
@@ -117,6 +117,9 @@ def large_index():
     tap.ok(isinstance(got, str) and taken < 100000 and os.path.getsize(index) > MIB, "an index that could not be fetched takes no space: %d bytes" % taken, str(got)[:400])
     got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="20M", **options).result()
     tap.ok(got == expected["large"], "and later it is fetched", str(got)[:400])
+    subprocess.run(["mount", "-o", "remount,ro", "disk"], check=True)
+    got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="20M", **options).result()
+    tap.ok(is_sentence(got, "index.ffx") and "a cache must be writable" in got, "on a read-only disk: %s" % got, str(got)[:400])
     subprocess.run(["umount", "disk"], check=True)
 
 
