@@ -76,6 +76,19 @@ ff_status ff_index_check_table(const ff_index_header *header, const uint8_t *tab
     return FF_OK;
 }
 
+/* The checksum of bytes of a cached file, without its mapping: a fault on a hole takes space of a
+ * tmpfs, and is a bus error if that is full. */
+static ff_status checksum_of_cached(const ff_dataset *dataset, uint64_t begin, uint64_t bytes,
+                                    uint64_t *found, ff_error *error) {
+    uint8_t *copy;
+    FF_TRY(ff_alloc(&copy, bytes, 1, "a block of an index", error));
+    const ff_status status =
+        ff_read_at(dataset->index_file, dataset->index_path, copy, bytes, begin, error);
+    if (status == FF_OK) *found = ff_checksum(copy, bytes);
+    free(copy);
+    return status;
+}
+
 /* The checksum of a block in the file, and the table's. */
 static ff_status look(const ff_dataset *dataset, uint64_t block, uint64_t *found, uint64_t *wanted,
                       ff_error *error) {
@@ -83,7 +96,8 @@ static ff_status look(const ff_dataset *dataset, uint64_t block, uint64_t *found
     const uint64_t begin = block_begin(block), bytes = blocks_bytes(&dataset->header, block, 1);
     uint8_t entry[8];
     ff_dataset_advise(dataset, begin, bytes); /* one request instead of 16 */
-    FF_TRY(ff_mapped_checksum(&dataset->index, begin, bytes, found, error));
+    FF_TRY(dataset->remote ? checksum_of_cached(dataset, begin, bytes, found, error)
+                           : ff_mapped_checksum(&dataset->index, begin, bytes, found, error));
     FF_TRY(ff_mapped_copy(entry, &dataset->index, table + 8 * block, sizeof entry, error));
     *wanted = ff_load_u64(entry);
     return FF_OK;
@@ -320,7 +334,8 @@ ff_status ff_index_open(ff_dataset *dataset, bool *none, ff_error *error) {
     dataset->index_file = open(dataset->index_path, flags | O_CLOEXEC);
     *none = dataset->index_file < 0 && (errno == ENOENT || errno == ENOTDIR);
     if (dataset->index_file < 0)
-        return ff_fail_errno(error, "%s: cannot open", dataset->index_path);
+        return ff_fail_errno(error, "%s: cannot open%s", dataset->index_path,
+                             dataset->remote ? "; a cache must be writable" : "");
     ff_status status = map_index(dataset, error);
     /* Blocks that the cache lacks are written into the file that is mapped, also when another
      * process has replaced it. */

@@ -96,6 +96,33 @@ def full():
     subprocess.run(["umount", "disk"], check=True)
 
 
+def large_index():
+    """What the cache lacks of a large index takes no space until it is fetched, and a full disk is named. A read-only disk is, too."""
+    if os.geteuid() or not mounted("size=1M"):
+        return tap.skip("a full disk", "needs root and mount")
+    subprocess.run(["umount", "disk"], check=True)
+    options = {"order": "random", "epochs": 1, "batch_size": 500}
+    for size in (24, 120, 700):
+        mounted("size=%dK" % size)
+        got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="100M", **options).result()
+        tap.ok(is_sentence(got, "disk/cache") and "No space left on device" in got, "a large index on a disk of %d KiB: %s" % (size, got), str(got)[:400])
+        subprocess.run(["umount", "disk"], check=True)
+    mounted("size=40M")
+    server.forget()
+    server.fault = lambda number, handler: ("reset",) if number > 4 else None
+    got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="20M", where="label == 1", storage_timeout=1, **options).result()
+    server.fault = None
+    index = next(os.path.join("disk/cache", name, "index.ffx") for name in os.listdir("disk/cache") if len(name) == 32)
+    taken = os.stat(index).st_blocks * 512
+    tap.ok(isinstance(got, str) and taken < 100000 and os.path.getsize(index) > MIB, "an index that could not be fetched takes no space: %d bytes" % taken, str(got)[:400])
+    got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="20M", **options).result()
+    tap.ok(got == expected["large"], "and later it is fetched", str(got)[:400])
+    subprocess.run(["mount", "-o", "remount,ro", "disk"], check=True)
+    got = Loader("s3://bucket/large/train", cache="disk/cache", cache_size="20M", **options).result()
+    tap.ok(is_sentence(got, "index.ffx") and "a cache must be writable" in got, "on a read-only disk: %s" % got, str(got)[:400])
+    subprocess.run(["umount", "disk"], check=True)
+
+
 def read_only():
     if os.geteuid() or not mounted("size=60M"):
         return tap.skip("a read-only disk", "needs root and mount")
@@ -173,11 +200,12 @@ def sizes():
 VERIFY = "off"
 make_set("raw", 500, 64, "--shard-size", "3M")
 make_set("zstd", 500, 64, "--shard-size", "3M", "--compress", "zstd")
+make_set("large", 20000, 4, "--array-layout", "hwc")
 server = Server()
 server.add("sets", "bucket")
 os.environ.update({name: value for name, value in server.environment(FFPACK_CACHE="cache").items() if name.startswith(("AWS_", "FFPACK_", "HOME"))})
-expected = {"random": batches("sets/raw/train", epochs=3), "sequential": batches("sets/raw/train", epochs=1, order="sequential"), "zstd": batches("sets/zstd/train", epochs=3)}
-for step in (full, read_only, removed, sizes):
+expected = {"random": batches("sets/raw/train", epochs=3), "sequential": batches("sets/raw/train", epochs=1, order="sequential"), "zstd": batches("sets/zstd/train", epochs=3), "large": batches("sets/large/train", order="random", epochs=1, batch_size=500)}
+for step in (full, large_index, read_only, removed, sizes):
     step()
 os.chdir("/")
 shutil.rmtree(place)
