@@ -352,9 +352,7 @@ done:
 void ff_cache_refuse(ff_cache *cache, uint32_t object, uint64_t offset, uint64_t bytes) {
     uint32_t first, end;
     pieces_of(offset, bytes, &first, &end);
-    pthread_mutex_lock(&cache->removing);
-    for (uint32_t p = first; p < end; p++) (void)ff_piece_remove(cache, object, p);
-    pthread_mutex_unlock(&cache->removing);
+    for (uint32_t p = first; p < end; p++) ff_piece_refuse(cache, object, p);
     const ff_pieces_row *row = &cache->row[object];
     if (offset < atomic_load(&row->head) || offset + bytes > row->bytes - atomic_load(&row->tail))
         (void)!ff_cache_keep_again(cache, object, NULL);

@@ -112,6 +112,9 @@ void ff_piece_free(const ff_pieces_row *row, uint32_t piece, int file);
 /* Removes one piece, unless it is busy, locked or mapped; true if it was removed. The caller has
  * `removing`. */
 bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece);
+/* Removes a piece that is wrong, unless others do. Whoever reads other pieces of its object or its
+ * ends has it for a moment, here and in other processes: this is awaited. */
+void ff_piece_refuse(ff_cache *cache, uint32_t object, uint32_t piece);
 
 /* FF_IO if the state was removed: another process may have made a new one since, for which the
  * files of the same names are. */

@@ -21,6 +21,8 @@
 #define SPARE_NS (UINT64_C(1000) * 1000 * 1000)
 /* How often other sets are looked at. */
 #define LOOK_NS (UINT64_C(1000) * 1000 * 1000)
+/* How often the removal of a wrong piece is tried, 1 ms apart. */
+enum { REFUSE_TURNS = 2000 };
 
 /* ---- one piece ------------------------------------------------------------------------------ */
 
@@ -84,6 +86,21 @@ bool ff_piece_remove(ff_cache *cache, uint32_t object, uint32_t piece) {
     pthread_cond_broadcast(&cache->done);
     pthread_mutex_unlock(&cache->mutex);
     return removed;
+}
+
+void ff_piece_refuse(ff_cache *cache, uint32_t object, uint32_t piece) {
+    const struct ff_cache_file *file = &cache->file[object];
+    const struct timespec slice = {.tv_nsec = 1000 * 1000};
+    atomic_uint_least32_t *counter = &cache->counter[file->first_piece + piece];
+    const uint32_t wrong = atomic_load(counter);
+    for (int turn = 0; turn < REFUSE_TURNS && wrong % 2 && atomic_load(counter) == wrong; turn++) {
+        if (turn) nanosleep(&slice, NULL);
+        pthread_mutex_lock(&cache->removing);
+        const bool mine = atomic_load(counter) == wrong;
+        const bool done = !mine || file->pinned || ff_piece_remove(cache, object, piece);
+        pthread_mutex_unlock(&cache->removing);
+        if (done) return;
+    }
 }
 
 /* ---- which pieces --------------------------------------------------------------------------- */

@@ -233,6 +233,23 @@ def spoilt(server):
     server.fault = once
     got = batches_or_words("s3://bucket/raw/train", **options)
     tap.ok(got == wanted, "a byte of each part is wrong on its way, once: fetched again", str(got)[:300])
+    seen = set()
+
+    def each_piece(number, handler):
+        where = handler.headers.get("Range")
+        if handler.name.endswith(".ffs") and (handler.name, where) not in seen:
+            seen.add((handler.name, where))
+            begin, end = map(int, re.findall(r"\d+", where))
+            return ("flip", 50000) if end - begin > 100000 else None
+    both = {"order": "random", "batch_size": 500, "workers": 4}
+    wanted_of_both, wrong = batches(["sets/raw/train"] * 2, **both), []
+    for _ in range(3):
+        fresh(server)
+        seen.clear()
+        server.fault = each_piece
+        got = batches_or_words(["s3://bucket/raw/train"] * 2, **both)
+        wrong += [] if got == wanted_of_both else [str(got)[:300]]
+    tap.ok(not wrong, "a byte of each piece is wrong on its way, once, while two sets and four threads read the piece: fetched again", wrong)
     for what, fault in (("each part of the index is wrong", lambda number, handler: ("flip", 77) if handler.name == INDEX and "=0-" not in handler.headers.get("Range") else None),
                         ("the server sends no ranges", lambda number, handler: ("whole",))):
         fresh(server)
