@@ -21,7 +21,7 @@ os.chdir(place)
 COUNT, INDEX = 40000, "bucket/raw/train/index.ffx"
 ORDERS = {"sequential": {"order": "sequential"}, "random": {"order": "random"}, "block": {"order": "block", "block": 500, "group": 8}}
 
-# A loader in a process of its own: the numbers of its samples and the sums of its images; it ends after so many batches.
+# A loader in a process of its own: the numbers of its samples and the sums of its images; it ends after a given number of batches.
 LOADER = """
 import json, sys
 sys.path[:0] = [sys.argv[1]]

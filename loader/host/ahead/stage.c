@@ -13,7 +13,7 @@
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */
 
-/* A batch is a small part of a set if it is at most one of so many. */
+/* A batch is a small part of a set if the set has at least this many times its samples. */
 enum { SMALL_PART = 200 };
 /* Extents are fetched alone if their pieces have more than this many times their bytes. */
 enum { ALONE_TIMES = 2 };
@@ -153,8 +153,7 @@ static ff_status add_pieces(ff_ahead_stage *stage, const ff_request *whole, uint
     return FF_OK;
 }
 
-/* Whether the pieces of the extents have so many more bytes than the extents that those are fetched
- * alone. */
+/* Whether the extents are fetched alone, because their pieces have many more bytes. */
 static bool is_alone(const ff_ahead_plan *plan) {
     uint64_t bytes = 0, pieces = 0, end = 0; /* of the last extent's pieces */
     for (size_t i = 0; i < plan->need_count; i++) {
