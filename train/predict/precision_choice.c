@@ -48,7 +48,9 @@ ff_status ff_precision_choose(const ff_trainer_options *options, ff_precision *p
     if (!cpu) return ff_copy_string(text, "as usual on a GPU", error);
     lacking = ff_compute_allows(named ? options->compute : NULL, FF_PRECISION_BF16, &why) != FF_OK;
     FF_TRY(ff_job_sum(options->job, &lacking, 1, error));
-    if (lacking > 0) return ff_copy_string(text, "a CPU has neither AMX nor avx512_bf16", error);
+    if (lacking > 0)
+        return ff_format(text, error, "%s has neither AMX nor avx512_bf16",
+                         ranks > 1 ? "a rank's CPU" : "this CPU");
     FF_TRY(measure(options, samples, ns, error));
     if (ns[1] < CLEARLY * ns[0]) *precision = FF_PRECISION_BF16;
     return ff_format(text, error, "a step takes %.3g ms in f32 and %.3g ms in bf16",
