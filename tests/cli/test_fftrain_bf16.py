@@ -78,7 +78,8 @@ if tap.LONG:
     tap.ok(same("whole", "again") and same("two", "two-again"), "the same command, the same bits")
     far = [apart("whole", "wide"), apart("cut", "cut-wide"), apart("two", "two-wide")]
     tap.ok(far[1] < 2 * far[0] and far[2] < 2 * far[0], "with micro-batches and ranks a run is no farther from f32's", far)
-    tap.ok(epochs("cut")[-1]["val_ema_loss"] == evaluated("set", "-c", "cut/checkpoints/last", "--ema", *COMPUTE), "the average is evaluated in bf16")
+    average, again = epochs("cut")[-1]["val_ema_loss"], evaluated("set", "-c", "cut/checkpoints/last", "--ema")
+    tap.ok(average == again if HERE else 0 < abs(average - again) < 0.01, "the average is evaluated in bf16", [average, again])
     tap.ok(same("parts", "ranks"), "--reproducible: one rank and two end in the same bits", apart("parts", "ranks"))
 
 # ---- evaluation and prediction in the precision of the training
