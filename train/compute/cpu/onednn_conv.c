@@ -5,8 +5,8 @@
  * order (the direct backward pass of the data), each call reorders the weights into scratch.
  *
  * Images of up to 4 pixels: one matrix product (onednn_dense.c). 3x3 over each channel alone: own
- * loops (fused_depthwise.c), also with the norm and ReLU6 before it. Else the library's primitives
- * (onednn_primitive.c).
+ * loops (fused_depthwise.c), also with the norm and ReLU6 before it. With AVX2, 3x3 of stride 1 in
+ * f32: own Winograd (onednn_winograd.c). Else the library's primitives (onednn_primitive.c).
  *
  * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
  * the gradient of the bias is f32. */
@@ -18,6 +18,7 @@
 #include "train/compute/cpu/fused_depthwise.h"
 #include "train/compute/cpu/onednn_dense.h"
 #include "train/compute/cpu/onednn_primitive.h"
+#include "train/compute/cpu/onednn_winograd.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -95,11 +96,12 @@ ff_status ff_onednn_conv_failed(ff_error *error, const ff_conv_shape *s, dnnl_st
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
     ff_onednn *self = (ff_onednn *)compute;
-    /* A sibling for larger images may hold its weights in another order. */
-    const bool may_be_dense = !sibling || ((const ff_onednn_conv *)sibling)->way == &ff_dense_way;
+    /* The library's primitives may hold a sibling's weights in another order. */
+    const bool own = !sibling || ((const ff_onednn_conv *)sibling)->way != &ff_primitive_way;
     *out = NULL;
     if (ff_fused_depthwise_fits(shape)) return depthwise_create(self, shape, out, error);
-    if (may_be_dense && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
+    if (own && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
+    if (own && ff_winograd_fits(self, shape)) return ff_winograd_create(self, shape, out, error);
     return ff_primitive_create(self, shape, sibling, out, error);
 }
 
