@@ -218,6 +218,7 @@ FF_AVX2 FF_INLINE void multiply_rows(const int rows, size_t depth, const float *
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = ALL(0.0f);
     for (size_t k = 0; k < depth; k++, a += a_depth, b += PANEL) {
+        __builtin_prefetch(b + depth * PANEL); /* the next panel's, which follows */
         const V b0 = *(const V *)b, b1 = *(const V *)(b + LANES);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
