@@ -25,66 +25,6 @@ static int close_tables(void **state) {
 
 /* ---- convolution ---- */
 
-/* One convolution on one table: y, dx, dw, db in plain layouts. */
-typedef struct conv_results {
-    float *y, *dx, *dw, *db;
-} conv_results;
-
-static conv_results run_conv(ff_compute *compute, const conv_case *k, const float *x,
-                             const float *w, const float *bias, const float *dy) {
-    const ff_compute_ops *ops = compute->ops;
-    const ff_conv_shape shape = conv_case_shape(compute, k);
-    ff_conv *conv;
-    assert_ok(ops->conv_create(compute, &shape, NULL, &conv, error));
-    char *scratch;
-    assert_ok(ff_alloc_aligned(&scratch, conv->scratch_bytes, 1, 4096, "a test", error));
-    float *held = floats(conv->weight_count), *held_dw = floats(conv->weight_count);
-    float *laid_x = lay_out(&shape.input, x), *laid_dy = lay_out(&shape.output, dy);
-    float *laid_y = floats(ff_tensor_count(&shape.output));
-    float *laid_dx = floats(ff_tensor_count(&shape.input));
-    float *laid_bias = floats((size_t)ff_tensor_padded_channels(&shape.output));
-    float *laid_db = floats((size_t)ff_tensor_padded_channels(&shape.output));
-    memcpy(laid_bias, bias, (size_t)k->o * sizeof *bias);
-    const size_t weights = (size_t)k->o * (k->c / k->groups) * k->kernel * k->kernel;
-    conv_results results = {.dw = floats(weights), .db = floats((size_t)k->o)};
-    ops->conv_import(conv, w, held);
-    ops->conv_export(conv, held, results.dw);
-    assert_memory_equal(results.dw, w, weights * sizeof *w);
-    /* of what the forward pass keeps, nothing is in the scratch, or computed again from the weights
-     */
-    conv->kept = conv->kept_bytes ? floats(conv->kept_bytes / sizeof(float)) : NULL;
-    ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y, scratch);
-    ops->conv_backward_weights(compute, conv, laid_x, laid_dy, k->frozen ? NULL : held_dw,
-                               k->bias ? laid_db : NULL, scratch);
-    memset(scratch, 0xff, conv->scratch_bytes);
-    if (conv->kept) memset(held, 0xff, conv->weight_count * sizeof *held);
-    if (!k->images) ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch);
-    free(conv->kept);
-    assert_ok(ff_compute_check(compute, error));
-    ops->conv_export(conv, held_dw, results.dw);
-    memcpy(results.db, laid_db, (size_t)k->o * sizeof *laid_db);
-    results.y = flatten(&shape.output, laid_y);
-    results.dx = flatten(&shape.input, laid_dx);
-    ops->conv_destroy(compute, conv);
-    free(scratch);
-    free(held);
-    free(held_dw);
-    free(laid_x);
-    free(laid_dy);
-    free(laid_y);
-    free(laid_dx);
-    free(laid_bias);
-    free(laid_db);
-    return results;
-}
-
-static void free_results(conv_results *r) {
-    free(r->y);
-    free(r->dx);
-    free(r->dw);
-    free(r->db);
-}
-
 /* Sums of products in double, each rounded to f32 once. */
 static conv_results plain_conv(const conv_case *k, const float *x, const float *w,
                                const float *bias, const float *dy) {

@@ -5,8 +5,8 @@
  * order (the direct backward pass of the data), each call reorders the weights into scratch.
  *
  * Images of up to 4 pixels: one matrix product (onednn_dense.c). 3x3 over each channel alone: own
- * loops (fused_depthwise.c), also with the norm and ReLU6 before it. Else the library's primitives
- * (onednn_primitive.c).
+ * loops (fused_depthwise.c), also with the norm and ReLU6 before it. With AVX2, 3x3 of stride 1 in
+ * f32: own Winograd (winograd.c). Else the library's primitives (onednn_primitive.c).
  *
  * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
  * the gradient of the bias is f32. */
@@ -18,6 +18,7 @@
 #include "train/compute/cpu/fused_depthwise.h"
 #include "train/compute/cpu/onednn_dense.h"
 #include "train/compute/cpu/onednn_primitive.h"
+#include "train/compute/cpu/winograd.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -55,14 +56,14 @@ static dnnl_status_t depthwise_backward_weights(ff_conv *conv, const void *x, co
     return dnnl_success;
 }
 
-static void depthwise_destroy(ff_conv *conv) {
+static void own_destroy(ff_conv *conv) {
     free(conv);
 }
 
 static ff_status depthwise_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **out,
                                   ff_error *error) {
     static const ff_onednn_way way = {
-        .destroy = depthwise_destroy,
+        .destroy = own_destroy,
         .import = depthwise_import,
         .export = depthwise_export,
         .forward = depthwise_forward,
@@ -81,6 +82,50 @@ static ff_status depthwise_create(ff_onednn *self, const ff_conv_shape *shape, f
     return FF_OK;
 }
 
+/* ---- Winograd ---- */
+
+static dnnl_status_t winograd_forward(ff_conv *conv, const void *x, const void *w, const void *bias,
+                                      void *y, void *scratch) {
+    ff_winograd_forward(compute_of(conv), &conv->shape, x, w, bias, y, scratch);
+    return dnnl_success;
+}
+
+static dnnl_status_t winograd_backward_data(ff_conv *conv, const void *dy, const void *w, void *dx,
+                                            void *scratch) {
+    ff_winograd_backward_data(compute_of(conv), &conv->shape, dy, w, dx, scratch);
+    return dnnl_success;
+}
+
+static dnnl_status_t winograd_backward_weights(ff_conv *conv, const void *x, const void *dy,
+                                               void *dw, float *dbias, void *scratch) {
+    if (dbias) ff_dense_sum_pixels(compute_of(conv), &conv->shape.output, dy, dbias);
+    ff_winograd_backward_weights(compute_of(conv), &conv->shape, x, dy, dw, scratch);
+    return dnnl_success;
+}
+
+static ff_status winograd_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **out,
+                                 ff_error *error) {
+    static const ff_onednn_way way = {
+        .destroy = own_destroy,
+        .import = ff_dense_import,
+        .export = ff_dense_export,
+        .forward = winograd_forward,
+        .backward_data = winograd_backward_data,
+        .backward_weights = winograd_backward_weights,
+    };
+    const size_t inputs = (size_t)ff_tensor_padded_channels(&shape->input);
+    const size_t outputs = (size_t)ff_tensor_padded_channels(&shape->output);
+    ff_onednn_conv *conv;
+    FF_TRY(ff_alloc(&conv, 1, sizeof *conv, "a convolution", error));
+    *conv = (ff_onednn_conv){.self = self, .way = &way};
+    conv->base =
+        (ff_conv){.shape = *shape,
+                  .weight_count = 9 * inputs * outputs,
+                  .scratch_bytes = ff_winograd_scratch(&self->base, shape) * sizeof(float)};
+    *out = &conv->base;
+    return FF_OK;
+}
+
 /* ---- entries ---- */
 
 ff_status ff_onednn_conv_failed(ff_error *error, const ff_conv_shape *s, dnnl_status_t status,
@@ -95,11 +140,12 @@ ff_status ff_onednn_conv_failed(ff_error *error, const ff_conv_shape *s, dnnl_st
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
     ff_onednn *self = (ff_onednn *)compute;
-    /* A sibling for larger images may hold its weights in another order. */
-    const bool may_be_dense = !sibling || ((const ff_onednn_conv *)sibling)->way == &ff_dense_way;
+    /* The library's primitives may hold a sibling's weights in another order. */
+    const bool own = !sibling || ((const ff_onednn_conv *)sibling)->way != &ff_primitive_way;
     *out = NULL;
     if (ff_fused_depthwise_fits(shape)) return depthwise_create(self, shape, out, error);
-    if (may_be_dense && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
+    if (own && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
+    if (own && ff_winograd_fits(compute, shape)) return winograd_create(self, shape, out, error);
     return ff_primitive_create(self, shape, sibling, out, error);
 }
 

@@ -81,7 +81,7 @@ static size_t held_at(const ff_conv_shape *s, int o, int i, int tap) {
     return ((tile * taps + tap) * lanes + i % lanes) * lanes + o % lanes;
 }
 
-static void import(const ff_conv *conv, const float *oihw, float *held) {
+void ff_dense_import(const ff_conv *conv, const float *oihw, float *held) {
     const ff_conv_shape *s = &conv->shape;
     memset(held, 0, conv->weight_count * sizeof *held);
     for (int o = 0; o < s->output.c; o++)
@@ -90,7 +90,7 @@ static void import(const ff_conv *conv, const float *oihw, float *held) {
                 held[held_at(s, o, i, tap)] = *oihw++;
 }
 
-static void export(const ff_conv *conv, const float *held, float *oihw) {
+void ff_dense_export(const ff_conv *conv, const float *held, float *oihw) {
     const ff_conv_shape *s = &conv->shape;
     for (int o = 0; o < s->output.c; o++)
         for (int i = 0; i < s->input.c; i++)
@@ -253,8 +253,8 @@ static void destroy(ff_conv *conv) {
 
 const ff_onednn_way ff_dense_way = {
     .destroy = destroy,
-    .import = import,
-    .export = export,
+    .import = ff_dense_import,
+    .export = ff_dense_export,
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,

@@ -22,6 +22,9 @@ bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
 extern const ff_onednn_way ff_dense_way;
 ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **conv,
                           ff_error *error);
+/* Between this order and [out][in][kernel][kernel]. */
+void ff_dense_import(const ff_conv *conv, const float *oihw, float *held);
+void ff_dense_export(const ff_conv *conv, const float *held, float *oihw);
 /* The gradient of the bias of any convolution with the blocked output t: the sum of dy over samples
  * and pixels. */
 void ff_dense_sum_pixels(const ff_compute *compute, const ff_tensor *t, const void *dy,

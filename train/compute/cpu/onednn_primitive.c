@@ -7,10 +7,10 @@
  * multiple of the block.
  *
  * Algorithm: the gradient of the weights of outputs of up to 4 pixels is one matrix product
- * (onednn_patches.c); Winograd F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in
- * which it was measured to be faster, direct convolution otherwise, and always in bf16, for which
- * the library has no Winograd. A fixed rule makes the choice, without timing, so that a run repeats
- * bit for bit. */
+ * (onednn_patches.c); with AVX-512 Winograd F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308) for
+ * the shapes in which it was measured to be faster, direct convolution otherwise, and always in
+ * bf16, for which the library has no Winograd. A fixed rule makes the choice, without timing, so
+ * that a run repeats bit for bit. */
 #include "train/compute/cpu/onednn_primitive.h"
 
 #ifdef FF_HAVE_DNNL
