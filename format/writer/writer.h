@@ -1,9 +1,9 @@
 /* Room format/writer, floor 4: from encoded samples to a set that appears at once.
  *
  * Threads encode samples into blocks (block.h), this header writes blocks into shards, and index.h
- * builds the index from them. pending.h holds shards whose mean and std are still unknown;
- * output.h is the folder of the run, renamed into place when it is whole. recorded.h finds the
- * options with which a set was packed.
+ * builds the index from them; buffers.h makes its many small pieces of files few reads and writes.
+ * pending.h holds shards whose mean and std are still unknown; output.h is the folder of the run,
+ * renamed into place when it is whole. recorded.h finds the options with which a set was packed.
  *
  * May include format/base, format/cli, format/disk, format/reader, format/storage.
  *
