@@ -9,7 +9,8 @@
 typedef struct ff_ids ff_ids;
 
 FF_MUST_USE ff_status ff_ids_create(ff_ids **ids, ff_error *error);
-/* Adds the next sample: its label row in the index, and its key of entry->key_bytes. */
+/* Adds the next sample: its label row in the index, and its key of entry->key_bytes, which is at
+ * most FF_KEY_LIMIT_BYTES. */
 void ff_ids_add(ff_ids *ids, const ff_entry *entry, const void *row, size_t row_bytes,
                 const void *key);
 /* Writes id->content and id->source. */

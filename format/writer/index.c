@@ -1,16 +1,14 @@
 #include "format/writer/index.h"
 
-#include "format/base/file.h"
 #include "format/disk/checksum.h"
 #include "format/disk/generation.h"
 #include "format/disk/ids.h"
 #include "format/disk/shard.h"
+#include "format/writer/buffers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PART_BYTES = 1 << 16 };
 
 typedef struct builder {
     const char *directory;
@@ -26,6 +24,7 @@ typedef struct builder {
     ff_file *file;
     ff_ids *ids;
     ff_buffer checksums;
+    ff_rows *records, *labels; /* of the shard that is being read */
     ff_index_header header;
 } builder;
 
@@ -100,12 +99,11 @@ static ff_status check_records(builder *b, const ff_shard *shard, ff_error *erro
     const ff_section *section = shard->footer.section;
     ff_shard_place place = ff_metadata_shard_place(metadata, number);
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_check_section(shard, i, error));
+    ff_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
-        uint8_t record[FF_ENTRY_BYTES];
+        const uint8_t *record;
         ff_entry entry;
-        FF_TRY(ff_mapped_copy(record, &shard->mapped,
-                              section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
-                              FF_ENTRY_BYTES, error));
+        FF_TRY(ff_rows_get(b->records, slot, &record, error));
         if (!ff_entry_decode(&entry, record) || entry.item < place.first_item ||
             entry.item >= place.end_item || entry.shard != number ||
             entry.key_bytes > FF_KEY_LIMIT_BYTES ||
@@ -157,54 +155,30 @@ static uint64_t number_of(const builder *b, uint64_t item) {
 /* ---- from storage order to number order --------------------------------------------------------
  */
 
-/* Writes at any offset of a section; combines adjacent writes. */
-typedef struct scatter {
-    ff_file *file;
-    uint64_t offset; /* offset of the first buffered byte */
-    size_t used;
-    uint8_t bytes[PART_BYTES];
-} scatter;
-
-static ff_status scatter_flush(scatter *s, ff_error *error) {
-    size_t used = s->used;
-    s->used = 0;
-    return used ? ff_file_rewrite(s->file, s->offset, s->bytes, used, error) : FF_OK;
-}
-
-static ff_status scatter_put(scatter *s, uint64_t offset, const void *bytes, size_t length,
-                             ff_error *error) {
-    if (s->used && (offset != s->offset + s->used || s->used + length > sizeof s->bytes))
-        FF_TRY(scatter_flush(s, error));
-    if (!s->used) s->offset = offset;
-    memcpy(s->bytes + s->used, bytes, length);
-    s->used += length;
-    return FF_OK;
-}
-
 /* Writes a shard's records and label rows to their samples' places, and appends its keys. */
-static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries, scatter *labels,
-                             ff_error *error) {
+static ff_status place_shard(builder *b, const ff_shard *shard, ff_scatter *entries,
+                             ff_scatter *labels, ff_error *error) {
     const ff_section *section = shard->footer.section;
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
     uint64_t key_base = ff_file_offset(b->file) - b->header.section[FF_INDEX_KEYS].offset;
+    ff_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
+    ff_rows_begin(b->labels, shard, FF_SHARD_LABELS, (size_t)row_bytes);
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
-        uint8_t record[FF_ENTRY_BYTES], row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
+        const uint8_t *found, *row;
+        uint8_t record[FF_ENTRY_BYTES];
         ff_entry entry;
-        FF_TRY(ff_mapped_copy(record, &shard->mapped,
-                              section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
-                              FF_ENTRY_BYTES, error));
-        FF_TRY(ff_mapped_copy(row, &shard->mapped,
-                              section[FF_SHARD_LABELS].offset + slot * row_bytes, row_bytes,
-                              error));
-        ff_entry_decode(&entry, record);
+        FF_TRY(ff_rows_get(b->records, slot, &found, error));
+        FF_TRY(ff_rows_get(b->labels, slot, &row, error));
+        ff_entry_decode(&entry, found);
         uint64_t number = number_of(b, entry.item);
         entry.key_offset += key_base;
         ff_entry_encode(&entry, record);
-        FF_TRY(scatter_put(entries,
-                           b->header.section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
-                           record, FF_ENTRY_BYTES, error));
-        FF_TRY(scatter_put(labels, b->header.section[FF_INDEX_LABELS].offset + number * row_bytes,
-                           row, row_bytes, error));
+        FF_TRY(ff_scatter_put(entries,
+                              b->header.section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
+                              record, FF_ENTRY_BYTES, error));
+        FF_TRY(ff_scatter_put(labels,
+                              b->header.section[FF_INDEX_LABELS].offset + number * row_bytes, row,
+                              row_bytes, error));
     }
     for (uint64_t done = 0; done < section[FF_SHARD_KEYS].bytes;) {
         uint8_t part[16384];
@@ -220,7 +194,7 @@ static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries
 
 static ff_status emit_samples(builder *b, ff_error *error) {
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
-    scatter *s;
+    ff_scatter *s;
     FF_TRY(begin_section(b, FF_INDEX_ENTRIES, error));
     FF_TRY(ff_file_skip(b->file, b->sample_count * FF_ENTRY_BYTES, error));
     end_section(b, FF_INDEX_ENTRIES);
@@ -238,7 +212,7 @@ static ff_status emit_samples(builder *b, ff_error *error) {
         status = place_shard(b, &shard, &s[0], &s[1], error);
         ff_shard_close(&shard);
     }
-    for (int i = 0; i < 2 && status == FF_OK; i++) status = scatter_flush(&s[i], error);
+    for (int i = 0; i < 2 && status == FF_OK; i++) status = ff_scatter_flush(&s[i], error);
     free(s);
     FF_TRY(status);
     end_section(b, FF_INDEX_KEYS);
@@ -263,50 +237,26 @@ static ff_status sum_blocks(builder *b, uint64_t end, ff_error *error) {
     return status;
 }
 
-/* Reads a file through a window, so that adjacent pieces cost one read. */
-typedef struct window {
-    ff_file *file;
-    uint64_t offset, length;
-    uint8_t bytes[PART_BYTES];
-} window;
-
-static ff_status window_get(window *w, uint64_t offset, size_t length, const uint8_t **at,
-                            ff_error *error) {
-    if (offset < w->offset || offset + length > w->offset + w->length) {
-        uint64_t left = ff_file_offset(w->file) - offset;
-        /* Far from the last read, as for keys of a shuffled set: read only what is needed. */
-        uint64_t wanted = offset == w->offset + w->length || !w->length ||
-                                  (offset > w->offset && offset < w->offset + w->length)
-                              ? sizeof w->bytes
-                              : length;
-        w->offset = offset;
-        w->length = left < wanted ? left : wanted;
-        FF_TRY(ff_file_read_back(w->file, offset, w->bytes, w->length, error));
-    }
-    *at = w->bytes + (offset - w->offset);
-    return FF_OK;
-}
-
-static ff_status sum_samples(builder *b, window w[3], ff_error *error) {
+static ff_status sum_samples(builder *b, ff_window w[3], ff_error *error) {
     const ff_section *section = b->header.section;
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
     for (uint64_t number = 0; number < b->sample_count; number++) {
         const uint8_t *record, *row, *key;
         ff_entry entry;
-        FF_TRY(window_get(&w[0], section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
-                          FF_ENTRY_BYTES, &record, error));
+        FF_TRY(ff_window_get(&w[0], section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
+                             FF_ENTRY_BYTES, &record, error));
         ff_entry_decode(&entry, record);
-        FF_TRY(window_get(&w[1], section[FF_INDEX_LABELS].offset + number * row_bytes,
-                          (size_t)row_bytes, &row, error));
-        FF_TRY(window_get(&w[2], section[FF_INDEX_KEYS].offset + entry.key_offset, entry.key_bytes,
-                          &key, error));
+        FF_TRY(ff_window_get(&w[1], section[FF_INDEX_LABELS].offset + number * row_bytes,
+                             (size_t)row_bytes, &row, error));
+        FF_TRY(ff_window_get(&w[2], section[FF_INDEX_KEYS].offset + entry.key_offset,
+                             entry.key_bytes, &key, error));
         ff_ids_add(b->ids, &entry, row, row_bytes, key);
     }
     return FF_OK;
 }
 
 static ff_status sum_ids(builder *b, ff_error *error) {
-    window *w;
+    ff_window *w;
     FF_TRY(ff_ids_create(&b->ids, error));
     FF_TRY(ff_alloc(&w, 3, sizeof *w, "index buffers", error));
     for (int i = 0; i < 3; i++) w[i].file = b->file;
@@ -368,6 +318,8 @@ static ff_status build(builder *b, bool *written, ff_error *error) {
     ff_id_of(b->metadata_id, b->text->bytes, b->text->length);
     b->shard_count = ff_metadata_shard_count(&b->metadata);
     FF_TRY(ff_alloc(&b->row, b->shard_count, sizeof *b->row, "shards", error));
+    FF_TRY(ff_alloc(&b->records, 1, sizeof *b->records, "index buffers", error));
+    FF_TRY(ff_alloc(&b->labels, 1, sizeof *b->labels, "index buffers", error));
     FF_TRY(mark_items(b, error));
     FF_TRY(write_index(b, error));
     if (written) {
@@ -397,6 +349,8 @@ done:
     }
     ff_file_discard(&b.file);
     free(b.row);
+    free(b.records);
+    free(b.labels);
     free(b.present);
     free(b.rank);
     ff_ids_destroy(&b.ids);

@@ -23,7 +23,7 @@ struct ff_writer {
     bool is_part;
     ff_part part;
     bool pending;           /* shards stay pending */
-    const ff_buffer *note;  /* the caller's note, for pending shards */
+    ff_buffer note;         /* the caller's note, for pending shards */
     ff_pending found, next; /* the last pending shard found; the one being written */
     uint32_t first_shard, end_shard;
     uint64_t first_block, next_block, end_block;
@@ -178,8 +178,9 @@ ff_status ff_writer_open_pending(ff_writer **writer, const char *directory,
     return open_writer(writer, directory, metadata, part, true, error);
 }
 
-void ff_writer_set_note(ff_writer *writer, const ff_buffer *note) {
-    writer->note = note;
+ff_status ff_writer_set_note(ff_writer *writer, const ff_buffer *note, ff_error *error) {
+    writer->note.length = 0;
+    return ff_buffer_add(&writer->note, note->bytes, note->length, error);
 }
 
 const ff_buffer *ff_writer_note_found(const ff_writer *writer) {
@@ -326,7 +327,7 @@ static ff_status leave_pending(ff_writer *writer, ff_error *error) {
     ff_pending *next = &writer->next;
     next->file_bytes = ff_file_offset(writer->file);
     next->text = writer->text; /* borrowed, both */
-    next->note = writer->note ? *writer->note : (ff_buffer){0};
+    next->note = writer->note;
     FF_TRY(ff_file_keep(&writer->file, error));
     return ff_pending_write(next, writer->directory, writer->number, error);
 }
@@ -351,16 +352,20 @@ ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *e
         FF_TRY(add_block(writer, &content, error));
     }
     writer->next_block++;
-    bool last = writer->next_block == writer->end_block;
-    if (last || writer->next_block % blocks_per_shard(writer) == 0)
-        return commit_shard(writer, error);
-    return FF_OK;
+    const bool last = writer->next_block == writer->end_block;
+    const bool full = writer->next_block % blocks_per_shard(writer) == 0;
+    return full && !last ? commit_shard(writer, error) : FF_OK;
+}
+
+ff_status ff_writer_end(ff_writer *writer, ff_error *error) {
+    return writer->file ? commit_shard(writer, error) : FF_OK;
 }
 
 ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result, ff_error *error) {
     if (writer->next_block != writer->end_block)
         return ff_fail(error, FF_FAILED, "%s: block %" PRIu64 " of %" PRIu64 " is still missing",
                        writer->directory, writer->next_block, writer->end_block);
+    FF_TRY(ff_writer_end(writer, error));
     if (!writer->is_part)
         return ff_index_build(writer->directory, &writer->text, result, NULL, error);
     *result = (ff_writer_result){.sample_count = writer->part_samples,
@@ -374,6 +379,7 @@ void ff_writer_close(ff_writer **out) {
     if (!writer) return;
     ff_file_discard(&writer->file);
     ff_pending_free(&writer->found);
+    ff_buffer_free(&writer->note);
     free(writer->directory);
     ff_metadata_free(&writer->metadata);
     ff_buffer_free(&writer->text);

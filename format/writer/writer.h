@@ -1,9 +1,9 @@
 /* Room format/writer, floor 4: from encoded samples to a set that appears at once.
  *
  * Threads encode samples into blocks (block.h), this header writes blocks into shards, and index.h
- * builds the index from them. pending.h holds shards whose mean and std are still unknown;
- * output.h is the folder of the run, renamed into place when it is whole. recorded.h finds the
- * options with which a set was packed.
+ * builds the index from them; buffers.h makes its many small pieces of files few reads and writes.
+ * pending.h holds shards whose mean and std are still unknown; output.h is the folder of the run,
+ * renamed into place when it is whole. recorded.h finds the options with which a set was packed.
  *
  * May include format/base, format/cli, format/disk, format/reader, format/storage.
  *
@@ -44,10 +44,10 @@ FF_MUST_USE ff_status ff_writer_open_pending(ff_writer **writer, const char *dir
                                              const ff_metadata *metadata, const ff_part *part,
                                              ff_error *error);
 
-/* The first sets the note that is stored with each pending shard finished from now on; the caller
- * owns the note, which is read at that time. The second returns the note of the last pending shard
- * found (empty if there was none; owned by the writer). */
-void ff_writer_set_note(ff_writer *writer, const ff_buffer *note);
+/* The first sets the note (copied) that is stored with each pending shard finished from now on. The
+ * second returns the note of the last pending shard found (empty if there was none; owned by the
+ * writer). */
+FF_MUST_USE ff_status ff_writer_set_note(ff_writer *writer, const ff_buffer *note, ff_error *error);
 const ff_buffer *ff_writer_note_found(const ff_writer *writer);
 
 /* This writer's first block, its first block that is not yet in a whole shard, and the block after
@@ -56,13 +56,16 @@ uint64_t ff_writer_first_block(const ff_writer *writer);
 uint64_t ff_writer_next_block(const ff_writer *writer);
 uint64_t ff_writer_end_block(const ff_writer *writer);
 
-/* Appends the sealed block of number ff_writer_next_block(); if it is the shard's last block,
- * commits the shard. After a failure the writer can only be closed. */
+/* Appends the sealed block of number ff_writer_next_block(); if it is the last block of a shard,
+ * but not of the writer, commits the shard. After a failure the writer can only be closed. */
 FF_MUST_USE ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *error);
 
-/* After the last block: writes and commits the index from the shards (format/writer/index.h);
- * FF_BAD_DATA if no sample was added. For a part it commits part.ffp instead; the result then
- * counts the part's shards and has no ids. */
+/* After the last block: commits the last shard, unless that was done before. */
+FF_MUST_USE ff_status ff_writer_end(ff_writer *writer, ff_error *error);
+
+/* After the last block: ends the writer, then writes and commits the index from the shards
+ * (format/writer/index.h); FF_BAD_DATA if no sample was added. For a part it commits part.ffp
+ * instead; the result then counts the part's shards and has no ids. */
 FF_MUST_USE ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result,
                                        ff_error *error);
 

@@ -63,10 +63,11 @@ for name, mode in [("folder.tar", "w"), ("folder.tar.gz", "w:gz")]:
     with tarfile.open(name, mode) as tar:
         tar.add("folder", "top")
 os.mkdir("idx")
-with gzip.open("idx/train-images-idx3-ubyte.gz", "wb") as out:
-    out.write(struct.pack(">IIII", 0x803, 4, 6, 5) + values[0].tobytes()[:120])
-with gzip.open("idx/train-labels-idx1-ubyte.gz", "wb") as out:
-    out.write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 2, 1]))
+for name in ["train", "t10k"]:  # the end of train is committed while t10k is packed
+    with gzip.open("idx/%s-images-idx3-ubyte.gz" % name, "wb") as out:
+        out.write(struct.pack(">IIII", 0x803, 4, 6, 5) + values[0].tobytes()[:120])
+    with gzip.open("idx/%s-labels-idx1-ubyte.gz" % name, "wb") as out:
+        out.write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 2, 1]))
 with tarfile.open("cifar.tar.gz", "w:gz") as tar:
     for name in [*("cifar-10-batches-bin/data_batch_%d.bin" % i for i in range(1, 6)), "cifar-10-batches-bin/test_batch.bin"]:
         entry = tarfile.TarInfo(name)

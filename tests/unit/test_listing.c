@@ -135,6 +135,22 @@ static ff_status read_all(char *to, size_t room, size_t step, size_t *length, ff
     return status;
 }
 
+static void records_have_keys(void **state) {
+    (void)state;
+    static const uint64_t numbers[] = {0, 9, 10, 4095, 1000000, UINT64_MAX};
+    char key[FF_RECORD_KEY_BYTES], long_name[600], wanted[600];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const char *const names[] = {"", "data_batch_1.bin", long_name};
+    for (size_t n = 0; n < 3; n++)
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            const int length = snprintf(wanted, sizeof wanted, "%.480s:%llu", names[n],
+                                        (unsigned long long)numbers[i]);
+            assert_int_equal(ff_record_key(key, names[n], numbers[i]), (size_t)length);
+            assert_memory_equal(key, wanted, (size_t)length);
+        }
+}
+
 static void input_reads_plain_and_gzip(void **state) {
     (void)state;
     unsigned char packed[512] = {0};
@@ -244,6 +260,7 @@ int main(void) {
         cmocka_unit_test(listing_returns_what_was_added),
         cmocka_unit_test(listing_hash_tells_changes),
         cmocka_unit_test(listing_refuses_long_names),
+        cmocka_unit_test(records_have_keys),
         cmocka_unit_test(input_reads_plain_and_gzip),
         cmocka_unit_test(input_refuses_broken_gzip),
         cmocka_unit_test(lines_and_paths),

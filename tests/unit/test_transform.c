@@ -79,6 +79,38 @@ static void test_every_source_layout_and_dtype(void **unused) {
     }
 }
 
+/* Any number of pixels in memory of exactly the right size: interleaved values become the same as
+ * planar ones, with the loops of this CPU and with those of every CPU. */
+static void test_any_count(void **unused) {
+    (void)unused;
+    for (uint32_t count = 1; count < 150; count++) {
+        uint8_t *in = malloc(3 * count), *planar = malloc(3 * count);
+        assert_true(in && planar);
+        fill(in, 3 * count);
+        for (uint32_t i = 0; i < 3 * count; i++) planar[i % 3 * count + i / 3] = in[i];
+        for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
+            for (int layout = FF_CHW; layout <= FF_HWC; layout++) {
+                ff_transform *transform = make(FF_VALUES_U8, 3, true, dtypes[d], (ff_layout)layout);
+                const size_t bytes = ff_transform_bytes(transform, count, 1);
+                uint8_t *a = malloc(bytes), *b = malloc(bytes);
+                assert_true(a && b);
+                ff_transform_planar(transform, planar, count, 1, b);
+                for (int plain = 0; plain < 2; plain++) {
+                    if (plain) transform->fast = (ff_transform_fast){0};
+                    memset(a, 0, bytes);
+                    ff_transform_interleaved(transform, in, count, 1, a);
+                    assert_memory_equal(a, b, bytes);
+                }
+                free(a);
+                free(b);
+                ff_transform_destroy(&transform);
+            }
+        }
+        free(in);
+        free(planar);
+    }
+}
+
 /* The fast loops on memory of exactly the right size, for any count: the first values are the
  * same. */
 static void test_fast_loops(void **unused) {
@@ -287,6 +319,7 @@ static void test_limits(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_source_layout_and_dtype),
+        cmocka_unit_test(test_any_count),
         cmocka_unit_test(test_fast_loops),
         cmocka_unit_test(test_to_tensor_divides),
         cmocka_unit_test(test_floats),

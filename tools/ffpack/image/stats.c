@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This number of squared u8 values adds up to less than 2^32: whole blocks are summed in 32 bits,
- * which every instruction set has lanes for. */
-enum { BLOCK = 65536, LANES = 16 };
+/* A row has at most LANES values; as many rows as ROWS add up in 16 bits, which every instruction
+ * set has lanes for. */
+enum { LANES = 48, ROWS = UINT16_MAX / UINT8_MAX };
 
 typedef unsigned __int128 u128;
 
@@ -45,41 +45,45 @@ void ff_stats_destroy(ff_stats **stats) {
 
 /* ---- sums ---------------------------------------------------------------------------------- */
 
-FF_CLONES static void sum_run(struct ff_stats_sums *sum, const uint8_t *values, size_t count) {
-    for (size_t at = 0; at < count;) {
-        size_t end = count - at < BLOCK ? count : at + BLOCK;
-        uint32_t total = 0, squares = 0;
-        for (; at < end; at++) {
-            total += values[at];
-            squares += (uint32_t)values[at] * values[at];
+/* Values of `channels` channels in turn. A row of `lanes` values is a whole number of pixels, so
+ * each lane always has the same channel. Squares are added as their low and high bytes. */
+static inline __attribute__((always_inline)) void sum_rows(struct ff_stats_sums *sum,
+                                                           size_t channels, size_t lanes,
+                                                           const uint8_t *values, size_t count) {
+    while (count >= lanes) {
+        const size_t left = count / lanes, rows = left < ROWS ? left : ROWS;
+        uint16_t total[LANES], low[LANES], high[LANES];
+        for (size_t i = 0; i < lanes; i++) total[i] = low[i] = high[i] = 0;
+        for (size_t row = 0; row < rows; row++, values += lanes)
+            for (size_t i = 0; i < lanes; i++) {
+                const uint16_t square = (uint16_t)(values[i] * values[i]);
+                total[i] += values[i];
+                low[i] += square & 255;
+                high[i] += square >> 8;
+            }
+        for (size_t c = 0; c < channels; c++) {
+            uint32_t totals = 0, squares = 0;
+            for (size_t i = c; i < lanes; i += channels) {
+                totals += total[i];
+                squares += low[i] + ((uint32_t)high[i] << 8);
+            }
+            sum[c].values += totals;
+            sum[c].squares += squares;
         }
-        sum->values += total;
-        sum->squares += squares;
+        count -= rows * lanes;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sum[i % channels].values += values[i];
+        sum[i % channels].squares += (uint32_t)values[i] * values[i];
     }
 }
 
-/* Three channels in turn: LANES pixels at once, each lane always of one channel. */
+FF_CLONES static void sum_run(struct ff_stats_sums *sum, const uint8_t *values, size_t count) {
+    sum_rows(sum, 1, 32, values, count); /* fewer to clear and to add up: a plane may be short */
+}
+
 FF_CLONES static void sum_three(struct ff_stats_sums *sum, const uint8_t *pixels, size_t count) {
-    enum { ROW = 3 * LANES };
-    size_t rows = count / LANES;
-    for (size_t row = 0; row < rows;) {
-        size_t end = rows - row < BLOCK ? rows : row + BLOCK;
-        uint32_t total[ROW] = {0}, squares[ROW] = {0};
-        for (; row < end; row++)
-            for (size_t i = 0; i < ROW; i++) {
-                uint32_t value = pixels[row * ROW + i];
-                total[i] += value;
-                squares[i] += value * value;
-            }
-        for (size_t i = 0; i < ROW; i++) {
-            sum[i % 3].values += total[i];
-            sum[i % 3].squares += squares[i];
-        }
-    }
-    for (size_t i = rows * ROW; i < count * 3; i++) {
-        sum[i % 3].values += pixels[i];
-        sum[i % 3].squares += (uint32_t)pixels[i] * pixels[i];
-    }
+    sum_rows(sum, 3, LANES, pixels, count * 3);
 }
 
 void ff_stats_add_interleaved(ff_stats *stats, const uint8_t *pixels, size_t pixel_count) {

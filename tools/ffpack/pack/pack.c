@@ -10,6 +10,7 @@
 #include "format/writer/pending.h"
 #include "tools/ffpack/bucket/ship.h"
 #include "tools/ffpack/pack/check.h"
+#include "tools/ffpack/pack/finishing.h"
 #include "tools/ffpack/pack/statistics.h"
 #include "tools/ffpack/pack/tried.h"
 #include "tools/ffpack/pack/unchanged.h"
@@ -31,6 +32,10 @@ typedef struct pack {
     ff_run run;
     ff_output *output;
     uint8_t source_id[16]; /* with --if-changed (unchanged.h) */
+    /* A split whose end is being committed: its number and folder; NULL = none. */
+    ff_finishing finishing;
+    size_t finished;
+    char *directory;
     /* If OUT is a URL: */
     ff_ship *ship;
     ff_ship_options shipping;
@@ -133,13 +138,15 @@ static ff_status report_splits(pack *job, ff_error *error) {
 }
 
 /* If items were left out, no class may have lost all of its items, unless --max-skip is set. */
-static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff_error *error) {
-    ff_report_split *report = packing->report;
-    if (packing->part || report->items == report->result.sample_count) return FF_OK;
+static ff_status check_classes(const pack *job, size_t number, const char *directory,
+                               ff_error *error) {
+    ff_report_split *report = &job->run.report->split[number];
+    if (job->run.settings->part.count || report->items == report->result.sample_count) return FF_OK;
     ff_error lost = {0};
     json_t *counts;
-    ff_status status = ff_emptied_count(&counts, packing->split, &report->metadata, &lost);
-    if (status == FF_OK) status = ff_emptied_check(counts, packing->directory, &lost);
+    ff_status status =
+        ff_emptied_count(&counts, &job->run.source->split[number], &report->metadata, &lost);
+    if (status == FF_OK) status = ff_emptied_check(counts, directory, &lost);
     json_decref(counts);
     if (status == FF_BAD_DATA && job->run.settings->max_skip.given) {
         ff_notice(job->run.options, "%s", lost.message);
@@ -150,45 +157,82 @@ static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff
     return status;
 }
 
-static ff_status finish_split(const pack *job, const ff_pack_split *packing, ff_error *error) {
+static ff_status end_split(const pack *job, size_t number, const char *directory, ff_error *error) {
     const ff_settings *settings = job->run.settings;
-    FF_TRY(check_classes(job, packing, error));
-    return ff_history_begin(packing->directory, &settings->history, settings->path, NULL, 0, error);
+    FF_TRY(check_classes(job, number, directory, error));
+    return ff_history_begin(directory, &settings->history, settings->path, NULL, 0, error);
 }
 
-static ff_status pack_split(pack *job, const char *partial, size_t number, ff_error *error) {
-    const ff_source_split *split = &job->run.source->split[number];
-    ff_report_split *report = &job->run.report->split[number];
-    ff_part part = job->run.settings->part;
-    part.split = (uint32_t)number;
-    part.splits = (uint32_t)job->run.source->split_count;
-    ff_pack_split packing = {
-        .split = split, .part = part.count ? &part : NULL, .partial = partial, .report = report};
-    if (job->ship) packing.committed = ship_shard, packing.context = job->ship;
-    FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
-    const bool counts = job->run.report->pass == FF_PASS_WHILE_PACKING;
-    if (counts && part.count) {
-        FF_TRY(ff_statistics_pack_part(&job->run, &packing, error));
-        return finish_split(job, &packing, error);
-    }
-    if (!counts || split != job->run.counted) {
-        FF_TRY(ff_run_split(&job->run, &packing, error));
-        return finish_split(job, &packing, error);
-    }
-    /* Packed once with stand-in mean and std, then completed; then found whole. */
-    ff_buffer stand_in = {0};
+/* Ends the split that is being finished, if there is one. */
+static ff_status wait_for_split(pack *job, ff_error *error) {
+    if (!job->directory) return FF_OK;
     ff_status status;
-    FF_TRY_DONE(ff_metadata_write(&report->metadata, &stand_in, error));
-    FF_TRY_DONE(ff_statistics_pack(&job->run, &packing, error));
-    const uint64_t continued = report->continued; /* by the packing pass */
-    FF_TRY_DONE(describe_all(job, error));
-    FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, false, error));
-    FF_TRY_DONE(ff_run_split(&job->run, &packing, error));
-    report->continued = continued;
-    FF_TRY_DONE(finish_split(job, &packing, error));
+    FF_TRY_DONE(ff_finishing_wait(&job->finishing, error));
+    FF_TRY_DONE(end_split(job, job->finished, job->directory, error));
 done:
-    ff_buffer_free(&stand_in);
+    free(job->directory);
+    job->directory = NULL;
     return status;
+}
+/* The split of which mean and std are computed: packed with stand-ins, then completed. */
+static ff_status pack_counted(pack *job, ff_pack_split *packing, ff_finishing *end,
+                              ff_error *error) {
+    FF_TRY(ff_metadata_write(&packing->report->metadata, &end->stand_in, error));
+    FF_TRY(ff_statistics_pack(&job->run, packing, error));
+    FF_TRY(describe_all(job, error));
+    if (end->writer) return FF_OK;
+    /* An interrupted run has begun to complete it. */
+    FF_TRY(ff_pending_complete(packing->directory, &end->stand_in, &packing->report->metadata,
+                               false, error));
+    end->stand_in.length = 0;
+    return ff_run_split(&job->run, packing, error);
+}
+
+/* Packs a split, and leaves its end to a thread. */
+static ff_status pack_split(pack *job, const char *partial, size_t number, ff_error *error) {
+    ff_run *run = &job->run;
+    ff_report_split *report = &run->report->split[number];
+    ff_part part = run->settings->part;
+    part.split = (uint32_t)number;
+    part.splits = (uint32_t)run->source->split_count;
+    ff_pack_split packing = {.split = &run->source->split[number],
+                             .part = part.count ? &part : NULL,
+                             .partial = partial,
+                             .report = report};
+    if (job->ship) packing.committed = ship_shard, packing.context = job->ship;
+    FF_TRY(ff_output_split(job->output, packing.split->name, &packing.directory, error));
+    const bool counts = run->report->pass == FF_PASS_WHILE_PACKING;
+    if (part.count || job->ship) {
+        FF_TRY(counts ? ff_statistics_pack_part(run, &packing, error)
+                      : ff_run_split(run, &packing, error));
+        return end_split(job, number, packing.directory, error);
+    }
+    ff_finishing end = {.metadata = &report->metadata, .result = &report->result};
+    packing.rest = &end.writer;
+    ff_status status;
+    FF_TRY_DONE(counts && packing.split == run->counted ? pack_counted(job, &packing, &end, error)
+                                                        : ff_run_split(run, &packing, error));
+    FF_TRY_DONE(wait_for_split(job, error));
+    FF_TRY_DONE(ff_copy_string(&job->directory, packing.directory, error));
+    end.directory = job->directory;
+    job->finishing = end;
+    job->finished = number;
+    return ff_finishing_start(&job->finishing, error);
+done:
+    ff_writer_close(&end.writer);
+    ff_buffer_free(&end.stand_in);
+    return status;
+}
+
+/* The first split that fails is the one to report: a split ends before the next one does. */
+static ff_status pack_splits(pack *job, const char *partial, ff_error *error) {
+    ff_status status = FF_OK;
+    ff_error earlier = {0};
+    for (size_t i = 0; status == FF_OK && i < job->run.source->split_count; i++)
+        status = pack_split(job, partial, i, error);
+    const ff_status ended = wait_for_split(job, &earlier);
+    if (ended != FF_OK && error) *error = earlier;
+    return ended != FF_OK ? ended : status;
 }
 
 /* A note for a part that makes the whole pass itself. */
@@ -219,7 +263,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
     }
     FF_TRY(ff_skipped_open(&job->run.skipped, settings->output, ff_output_continues(job->output),
                            error));
-    for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
+    FF_TRY(pack_splits(job, partial, error));
     if (settings->part.count) FF_TRY(ff_part_skips_write(&job->run, error));
     if (settings->if_changed)
         FF_TRY(ff_unchanged_write(partial, settings->output, job->source_id, error));

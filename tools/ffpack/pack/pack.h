@@ -1,6 +1,7 @@
 /* Room tools/ffpack/pack, floor 17: packs a whole dataset, or appends to a set.
  *
- * pack.c runs from the source to the committed set, append.c adds to a set that exists.
+ * pack.c runs from the source to the committed set; finishing.c commits the end of a split while
+ * the next one is packed. append.c adds to a set that exists.
  * statistics.c computes mean and standard deviation first if they are needed. check.c decodes and
  * writes nothing; tried.c prints a dry run; unchanged.c is --if-changed.
  *

@@ -20,6 +20,10 @@ typedef struct ff_item {
     const void *labels; /* label_bytes: the fields' values in order, packed */
 } ff_item;
 
+/* "NAME:NUMBER", the key of a record of a file; returns its length. A longer name is cut. */
+enum { FF_RECORD_NAME_BYTES = 480, FF_RECORD_KEY_BYTES = FF_RECORD_NAME_BYTES + 21 };
+size_t ff_record_key(char key[FF_RECORD_KEY_BYTES], const char *name, uint64_t number);
+
 typedef struct ff_listing ff_listing;
 
 /* `directory` holds the temporary space. */

@@ -8,7 +8,7 @@
 enum {
     CONTENT_BYTES = 1 << 30,
     CONTENT_FILES = 64,
-    UNIT_BYTES = 1 << 20,
+    UNIT_BYTES = 1 << 18, /* stays in the caches of the thread that reads and hashes it */
     SLOTS_A_JOB = 2,
     READERS = 4
 };

@@ -214,8 +214,11 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
     if (from->sums) {
         ff_stats_merge(packing->job->sums, from->sums);
         FF_TRY(ff_stats_encode(packing->job->sums, &packing->counted, error));
+        FF_TRY(ff_writer_set_note(packing->writer, &packing->counted, error));
     }
     FF_TRY(ff_writer_append(packing->writer, from->block, error));
+    if (!packing->job->rest && number + 1 == ff_writer_end_block(packing->writer))
+        FF_TRY(ff_writer_end(packing->writer, error));
     FF_TRY(announce_shards(packing, error));
     packing->done = (number + 1) * packing->metadata->items_per_block;
     if (packing->done > packing->count) packing->done = packing->count;
@@ -262,7 +265,6 @@ static ff_status open_writer(pack_state *packing, ff_error *error) {
     ff_pack_hint_start_over(opened, job->partial, error);
     FF_TRY(opened);
     if (!job->sums) return FF_OK;
-    ff_writer_set_note(packing->writer, &packing->counted);
     const ff_buffer *found = ff_writer_note_found(packing->writer);
     if (found->length && !ff_stats_decode(job->sums, found->bytes, found->length))
         return ff_fail(error, FF_BAD_DATA, "%s: its pending shards have no sums of %u channels",
@@ -316,6 +318,11 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
         ff_progress_begin(&packing->progress, title, "items", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
     FF_TRY(watch(packing, error));
+    if (job->rest) {
+        *job->rest = packing->writer;
+        packing->writer = NULL;
+        return FF_OK;
+    }
     if (job->shards_only || (job->pending && !job->part)) return FF_OK;
     if (job->pending)
         FF_TRY(ff_part_sums_write(job->plan, job->sums, metadata, job->directory, error));

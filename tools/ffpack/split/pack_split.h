@@ -30,6 +30,9 @@ typedef struct ff_pack_split {
     const ff_class_map *classes; /* to the numbers of the set appended to; NULL = they stay */
     const ff_known *known;       /* refused items; NULL = none */
     bool shards_only;            /* leave the index to the caller */
+    /* If not NULL: where to leave the writer after its last block. The caller commits the last
+     * shard and the index, and closes it, also after a failure. Not of a part. */
+    ff_writer **rest;
     /* The metadata is the stand-in for one with the mean and std of samples that are being packed,
      * and shards are left pending (format/writer/pending.h). A part ends in this state, and the
      * merge completes it; otherwise the caller completes the shards. */

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,13 +267,12 @@ static ff_status list_set(ff_source *source, const ff_array_set *set, ff_error *
     ff_status status = FF_OK;
     for (uint64_t i = 0; i < set->images.size[0] && status == FF_OK; i++) {
         const unsigned char *row;
-        char key[512];
-        int key_bytes = snprintf(key, sizeof key, "%.480s:%" PRIu64, set->key, i);
+        char key[FF_RECORD_KEY_BYTES];
         ff_item item = {.part = set->images.part,
                         .offset = set->images.offset + i * bytes,
                         .bytes = bytes,
                         .key = key,
-                        .key_bytes = (size_t)key_bytes,
+                        .key_bytes = ff_record_key(key, set->key, i),
                         .labels = label};
         if (set->labeled) status = ff_array_row(&rows, i, &row, error);
         if (status == FF_OK && set->labeled)

@@ -129,13 +129,12 @@ static ff_status list_batch(const ff_cifar *found, ff_source *source, const ff_c
                                batch->name, byte[k], i * record + k, limit - 1);
             label[field] = byte[k];
         }
-        char key[300];
-        int key_bytes = snprintf(key, sizeof key, "%s:%" PRIu64, batch->name, i);
+        char key[FF_RECORD_KEY_BYTES];
         ff_item item = {.part = batch->part,
                         .offset = batch->offset + i * record,
                         .bytes = record,
                         .key = key,
-                        .key_bytes = (size_t)key_bytes,
+                        .key_bytes = ff_record_key(key, batch->name, i),
                         .labels = label};
         FF_TRY(ff_listing_add(listing, &item, error));
     }

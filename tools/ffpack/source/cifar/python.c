@@ -197,13 +197,12 @@ static ff_status list_pickle(const ff_cifar *found, ff_source *source, const ff_
         for (uint32_t which = 0; which < kind->label_count; which++)
             FF_TRY(label_at(found, source, batch, pickle, list[which], which, i,
                             &label[kind->label_count - 1 - which], error));
-        char key[300];
-        int key_bytes = snprintf(key, sizeof key, "%s:%" PRIu32, batch->name, i);
+        char key[FF_RECORD_KEY_BYTES];
         ff_item item = {.part = data.part,
                         .offset = data.offset + (uint64_t)i * FF_CIFAR_PIXEL_BYTES,
                         .bytes = FF_CIFAR_PIXEL_BYTES,
                         .key = key,
-                        .key_bytes = (size_t)key_bytes,
+                        .key_bytes = ff_record_key(key, batch->name, i),
                         .labels = label};
         FF_TRY(ff_listing_add(listing, &item, error));
     }

@@ -98,6 +98,8 @@ static ff_status add_folder(ff_shards *shards, const char *folder, const char *s
         char *path;
         bool is_folder;
         const char *name = ff_names_at(&names, i);
+        /* Only shards count: a folder of images is looked through for every kind of shards. */
+        if (!left && !folders && !shards->kind->is_name(name)) continue;
         status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
         is_folder = ff_source_is_folder(path, &is_folder, NULL) == FF_OK && is_folder;
