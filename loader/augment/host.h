@@ -82,7 +82,7 @@ static inline float ff_augment_scaled(const ff_augment_scale *scale, uint8_t val
 
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest version for this CPU */
-    const char *name;       /* of it: "rows", "avx2", "avx512", "vbmi" */
+    const char *name;       /* of it: "rows", "avx2", "shuffles", "avx512", "vbmi" */
 
     ff_dtype from, to;
     ff_layout from_layout, to_layout;
@@ -127,8 +127,12 @@ void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *para
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
                      const void *source, uint32_t height, uint32_t width, void *out);
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
+ff_augment_apply ff_augment_shuffles_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 ff_augment_apply ff_augment_bytes_avx512(const ff_augment_host *host);
+
+/* Whether this CPU has AVX-512: the shuffles with AVX2 were not measured beside its versions. */
+bool ff_augment_wide(void);
 
 /* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
