@@ -182,6 +182,8 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
             row first = row_at(&plan, source, channels * plane, at);
             row last = row_at(&plan, source, channels * plane, at + (n - 1) * row_bytes);
             uint8_t *to = out + y * out_bytes;
+            for (uint32_t i = 0; i < n; i++)
+                ff_augment_ask(first.pixels + i * row_bytes, row_bytes);
             if (first.free && last.free)
                 some_rows(h, flip, true, &plan, first, row_bytes, n, to, out_bytes, black, streams);
             else
@@ -226,6 +228,8 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     }
     for (uint32_t y = 0; y < out_height; y++, out += out_bytes) {
         uint32_t at = (uint32_t)(first + (int32_t)y);
+        for (uint32_t k = 0; k < 3 && at < height; k++)
+            ff_augment_ask(source + k * plane + at * row_bytes, row_bytes);
         for (uint32_t i = 0; i < count; i++) {
             __m256i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && at < height; k++) {

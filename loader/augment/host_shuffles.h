@@ -122,14 +122,6 @@ FF_AVX2_INLINE __m128i ff_piece_load(ff_piece_how h, bool free, const ff_piece_s
     return ff_piece_from_bytes(h) == 1 ? _mm_and_si128(v, shown) : _mm_blendv_epi8(black, v, shown);
 }
 
-/* Prefetches what comes 1 KiB after a row, which may be outside the sample. Of rows of photographs
- * that are not in the caches, few are on their way at once without it: the processor does not look
- * further than some hundred instructions, and its own prefetches end with the page. */
-static inline void ff_piece_ask(const ff_piece_source *s, ptrdiff_t row, ptrdiff_t row_bytes) {
-    for (ptrdiff_t at = 64; at <= row_bytes; at += 64)
-        __builtin_prefetch((const void *)((uintptr_t)s->bytes + (uintptr_t)(row + at + 960)));
-}
-
 /* ---- u8 as floats --------------------------------------------------------------------------- */
 
 /* ff_augment_scale by lane, times 2^24 in place of 2^32. */

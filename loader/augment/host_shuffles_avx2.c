@@ -70,7 +70,7 @@ FF_AVX2_INLINE void planes(ff_piece_how h, bool streams, const ff_augment_host *
                 plane_row(h, streams, false, true, &job, 0, to);
                 continue;
             }
-            ff_piece_ask(&job.all, row, width);
+            ff_augment_ask(source + row, width);
             if (ff_pieces_free(&job.all, &plan, row, 0))
                 plane_row(h, streams, true, true, &job, row, to);
             else
@@ -156,7 +156,7 @@ FF_AVX2_INLINE void pixels(ff_piece_how h, bool streams, bool from_planes, bool 
         const bool inside = y >= rows.begin && y < rows.end;
         const bool free = ff_pieces_free(&all, &plan, row, 2 * from_third);
         for (int k = 0; k < 3 && inside; k += from_planes ? 1 : 3)
-            ff_piece_ask(&all, row + k * plane, row_bytes);
+            ff_augment_ask(source + row + k * plane, (size_t)row_bytes);
         for (uint32_t i = 0; i < plan.count; i++) {
             const ff_piece *own = &plan.piece[i];
             const ptrdiff_t at = row + own->offset;
