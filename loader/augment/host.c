@@ -134,6 +134,7 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
         ff_augment_apply apply;
     } versions[] = {{"rows", ff_augment_rows},
                     {"avx2", ff_augment_avx2(host)},
+                    {"shuffles", ff_augment_wide() ? NULL : ff_augment_shuffles_avx2(host)},
                     {"avx512", ff_augment_avx512(host)},
                     {"vbmi", ff_augment_bytes_avx512(host)}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)

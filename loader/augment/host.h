@@ -82,7 +82,7 @@ static inline float ff_augment_scaled(const ff_augment_scale *scale, uint8_t val
 
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest version for this CPU */
-    const char *name;       /* of it: "rows", "avx2", "avx512", "vbmi" */
+    const char *name;       /* of it: "rows", "avx2", "shuffles", "avx512", "vbmi" */
 
     ff_dtype from, to;
     ff_layout from_layout, to_layout;
@@ -127,11 +127,24 @@ void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *para
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
                      const void *source, uint32_t height, uint32_t width, void *out);
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
+ff_augment_apply ff_augment_shuffles_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 ff_augment_apply ff_augment_bytes_avx512(const ff_augment_host *host);
 
+/* Whether this CPU has AVX-512: the shuffles with AVX2 were not measured beside its versions. */
+bool ff_augment_wide(void);
+
 /* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
+
+/* Prefetches what comes 1 KiB after a row, which may be outside the sample; shared by the AVX2
+ * versions. Of photographs that are not in the caches, few rows are on their way at once without
+ * it: a processor does not look further than some hundred instructions, and its own prefetches end
+ * with the page. Short rows are of samples that the loader has prefetched. */
+static inline void ff_augment_ask(const uint8_t *row, size_t bytes) {
+    for (size_t at = 0; bytes >= 128 && at < bytes; at += 64)
+        __builtin_prefetch((const void *)((uintptr_t)row + 1024 + at));
+}
 
 /* The columns (or rows) [begin, end) of the output whose source is inside `width` (`height`).
  * `source` is the source of `begin`; the next ones follow it upwards, or downwards where columns

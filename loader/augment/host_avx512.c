@@ -317,10 +317,13 @@ DEFINE(interleave_move_32, interleave, MOVE_32)
 DEFINE(interleave_f16_f32, interleave, F16_F32)
 DEFINE(interleave_bf16_f32, interleave, BF16_F32)
 
+bool ff_augment_wide(void) {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512f");
+}
+
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
-    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
-        !__builtin_cpu_supports("avx512f"))
-        return NULL;
+    if (!ff_augment_wide()) return NULL;
     uint32_t lanes = host->from_bytes == 4 ? 16 : 32;
     bool one = host->channels == 1;
     bool to_planes = one || (host->from_layout == FF_CHW && host->to_layout == FF_CHW);
@@ -343,6 +346,10 @@ ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
 }
 
 #else
+bool ff_augment_wide(void) {
+    return false;
+}
+
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
     (void)host;
     return NULL;

@@ -51,10 +51,11 @@ void ff_resample_scale(const ff_metadata *metadata, uint32_t channel, float *mul
 static void overlay(ff_resample_kernels *to, const ff_resample_kernels *from) {
     if (!from) return;
     to->name = from->name;
+    to->by_fours = from->by_fours;
+    to->across_u8 = from->across_u8;
     if (from->read) to->read = from->read;
     if (from->write) to->write = from->write;
     if (from->across) to->across = from->across;
-    if (from->across_u8) to->across_u8 = from->across_u8;
     if (from->down) to->down = from->down;
     if (from->join) to->join = from->join;
     if (from->across_bytes) to->across_bytes = from->across_bytes;
@@ -166,6 +167,8 @@ static void plan_across(ff_resampler *r, const job *j) {
             for (uint32_t i = 0; i < LANES; i++)
                 block->index[k * LANES + i] =
                     (int32_t)(first[i] + (k < taps[i] ? k : taps[i] - 1) - block->base);
+        for (uint32_t i = 0; i < LANES; i++) first[i] -= block->base;
+        if (r->kernels.by_fours) block->fours = ff_resample_fours_of(first);
     }
 }
 

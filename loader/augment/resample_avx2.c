@@ -86,28 +86,107 @@ AVX2 static void across(const ff_resample_block *block, uint32_t blocks, const f
     }
 }
 
+/* 16 bytes from each address, of which each serves four outputs. same: the addresses are. */
+INLINE __m256i load_halves(bool same, const uint8_t *low, const uint8_t *high) {
+    if (same) return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)low));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
+                                   _mm_loadu_si128((const void *)high), 1);
+}
+
+/* One block of all planes, by fours. After an output's own taps it reads what follows them, with
+ * weight 0. */
+INLINE void near_block_u8(uint32_t taps, bool same, const ff_resample_block *block,
+                          const uint8_t *in, size_t in_stride, uint32_t planes, float *out,
+                          size_t out_stride) {
+    const __m256i lowest = _mm256_set1_epi32((int32_t)0x80808000);
+    const uint32_t *offset = block->fours.offset, *at = block->fours.place;
+    const __m256i place[2] = {_mm256_or_si256(_mm256_loadu_si256((const void *)at), lowest),
+                              _mm256_or_si256(_mm256_loadu_si256((const void *)(at + 8)), lowest)};
+    for (; planes; planes--, in += in_stride, out += out_stride)
+        for (int h = 0; h < 2; h++) {
+            const uint8_t *low = in + offset[2 * h], *high = in + offset[2 * h + 1];
+            const float *weight = block->weight + 8 * h;
+            __m256 sum = _mm256_setzero_ps();
+            for (uint32_t k = 0; k < taps; k++, low++, high++, weight += 16) {
+                const __m256 pixel =
+                    _mm256_cvtepi32_ps(_mm256_shuffle_epi8(load_halves(same, low, high), place[h]));
+                const __m256 product = _mm256_mul_ps(_mm256_load_ps(weight), pixel);
+                sum = k ? _mm256_add_ps(sum, product) : product;
+            }
+            _mm256_store_ps(out + 8 * h, sum);
+        }
+}
+
+/* The same of bytes at any distance. */
+INLINE void far_block_u8(const ff_resample_block *block, const uint8_t *in, size_t in_stride,
+                         uint32_t planes, float *out, size_t out_stride) {
+    for (; planes; planes--, in += in_stride, out += out_stride)
+        for (uint32_t half = 0; half < 16; half += 8) {
+            __m256 sum = _mm256_setzero_ps();
+            for (uint32_t at = half, k = 0; k < block->taps; k++, at += 16) {
+                const __m256i index = _mm256_load_si256((const void *)(block->index + at));
+                const __m256i four = _mm256_i32gather_epi32((const void *)in, index, 1);
+                const __m256 pixel =
+                    _mm256_cvtepi32_ps(_mm256_and_si256(four, _mm256_set1_epi32(255)));
+                const __m256 product = _mm256_mul_ps(_mm256_load_ps(block->weight + at), pixel);
+                sum = k ? _mm256_add_ps(sum, product) : product;
+            }
+            _mm256_store_ps(out + half, sum);
+        }
+}
+
+AVX2 static void across_u8(const ff_resample_block *block, uint32_t blocks, const uint8_t *from,
+                           size_t from_stride, uint32_t planes, float *to, size_t to_stride) {
+    for (uint32_t b = 0; b < blocks; b++, block++, to += 16) {
+        const uint8_t *in = from + block->base;
+        if (!block->fours.near)
+            far_block_u8(block, in, from_stride, planes, to, to_stride);
+        else if (block->taps == 2 && block->fours.pairs)
+            near_block_u8(2, true, block, in, from_stride, planes, to, to_stride);
+        else if (block->taps == 3 && block->fours.pairs)
+            near_block_u8(3, true, block, in, from_stride, planes, to, to_stride);
+        else if (block->taps == 4 && block->fours.pairs)
+            near_block_u8(4, true, block, in, from_stride, planes, to, to_stride);
+        else
+            near_block_u8(block->taps, false, block, in, from_stride, planes, to, to_stride);
+    }
+}
+
+/* The weights of an output row, of which the first four are in registers, and its rows from `at`.
+ */
+typedef struct down_row {
+    __m256 w[4], multiply, add;
+    const float *in[4];
+    const float *const *row, *weight;
+    size_t at;
+} down_row;
+
+/* Eight outputs from `i` on. */
+INLINE __m256 add_rows(const down_row *d, uint32_t taps, bool scales, size_t i) {
+    __m256 sum = _mm256_mul_ps(d->w[0], _mm256_load_ps(d->in[0] + i));
+    for (uint32_t k = 1; k < taps && k < 4; k++)
+        sum = _mm256_add_ps(sum, _mm256_mul_ps(d->w[k], _mm256_load_ps(d->in[k] + i)));
+    for (uint32_t k = 4; k < taps; k++)
+        sum = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_set1_ps(d->weight[k]),
+                                               _mm256_load_ps(d->row[k] + d->at + i)));
+    return scales ? _mm256_add_ps(_mm256_mul_ps(sum, d->multiply), d->add) : sum;
+}
+
 INLINE void down_taps(uint32_t taps, float *to, const float *const *row, size_t at,
                       const float *weight, size_t count, const float *scale, bool streams) {
-    __m256 w[4];
-    for (uint32_t k = 0; k < taps && k < 4; k++) w[k] = _mm256_set1_ps(weight[k]);
-    for (size_t i = 0; i < count; i += 8) {
-        __m256 sum = _mm256_mul_ps(w[0], _mm256_load_ps(row[0] + at + i));
-        for (uint32_t k = 1; k < taps; k++)
-            sum = _mm256_add_ps(sum, _mm256_mul_ps(k < 4 ? w[k] : _mm256_set1_ps(weight[k]),
-                                                   _mm256_load_ps(row[k] + at + i)));
-        if (scale)
-            sum = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_set1_ps(scale[0])),
-                                _mm256_set1_ps(scale[1]));
-        if (count - i >= 8 && streams) {
-            _mm256_stream_ps(to + i, sum);
-        } else if (count - i >= 8) {
-            _mm256_storeu_ps(to + i, sum);
-        } else {
-            float some[8];
-            _mm256_storeu_ps(some, sum);
-            memcpy(to + i, some, (count - i) * sizeof *some);
-        }
-    }
+    down_row d = {.row = row, .weight = weight, .at = at};
+    d.multiply = _mm256_set1_ps(scale ? scale[0] : 1), d.add = _mm256_set1_ps(scale ? scale[1] : 0);
+    for (uint32_t k = 0; k < taps && k < 4; k++)
+        d.w[k] = _mm256_set1_ps(weight[k]), d.in[k] = row[k] + at;
+    size_t i = 0;
+    if (streams)
+        for (; i + 8 <= count; i += 8) _mm256_stream_ps(to + i, add_rows(&d, taps, scale, i));
+    else
+        for (; i + 8 <= count; i += 8) _mm256_storeu_ps(to + i, add_rows(&d, taps, scale, i));
+    if (i == count) return;
+    float some[8];
+    _mm256_storeu_ps(some, add_rows(&d, taps, scale, i));
+    memcpy(to + i, some, (count - i) * sizeof *some);
 }
 
 AVX2 static void down(float *to, const float *const *row, size_t at, const float *weight,
@@ -125,69 +204,54 @@ AVX2 static void down(float *to, const float *const *row, size_t at, const float
 
 /* ---- u8 in fixed point ---------------------------------------------------------------------- */
 
-/* Four outputs in each half of a register, from 16 bytes. */
-INLINE __m128i four_indexes(const uint32_t *index, uint32_t offset) {
-    const __m128i at =
-        _mm_sub_epi32(_mm_loadu_si128((const void *)index), _mm_set1_epi32((int32_t)offset));
-    const __m128i pair = _mm_or_si128(at, _mm_slli_epi32(at, 16));
-    return _mm_add_epi32(pair, _mm_set1_epi32((int32_t)0x80018000));
-}
-
-INLINE __m256i eight_sums(const uint8_t *low, const uint8_t *high, const int16_t *weight,
-                          uint32_t pairs, __m256i index, __m256i sum) {
-    for (uint32_t k = 0; k < pairs; k++, low += 2, high += 2, weight += 2 * FF_RESAMPLE_LANES) {
-        const __m256i in =
-            _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
-                                    _mm_loadu_si128((const void *)high), 1);
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_shuffle_epi8(in, index),
-                                                      _mm256_load_si256((const void *)weight)));
-    }
+INLINE __m256i eight_sums(bool same, const uint8_t *low, const uint8_t *high, const int16_t *weight,
+                          uint32_t pairs, __m256i place, __m256i sum) {
+    for (uint32_t k = 0; k < pairs; k++, low += 2, high += 2, weight += 2 * FF_RESAMPLE_LANES)
+        sum = _mm256_add_epi32(
+            sum, _mm256_madd_epi16(_mm256_shuffle_epi8(load_halves(same, low, high), place),
+                                   _mm256_load_si256((const void *)weight)));
     return sum;
 }
 
-/* Whether the outputs of each group of four begin within 15 bytes, so that a pair's 16 bytes hold
- * them. */
-static bool within_groups(const uint32_t *index, uint32_t *offset) {
-    bool fits = true;
-    for (int g = 0; g < 4; g++) {
-        const uint32_t a = index[4 * g], b = index[4 * g + 3];
-        offset[g] = a < b ? a : b;
-        fits &= (a < b ? b : a) - offset[g] < 15;
+INLINE void block_bytes(uint32_t pairs, bool same, const ff_resample_byte_block *block,
+                        uint32_t precision, const uint8_t *in, size_t in_stride, uint32_t planes,
+                        uint8_t *out, size_t out_stride) {
+    const __m256i half = _mm256_set1_epi32(1 << (precision - 1));
+    const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
+    const uint32_t *offset = block->fours.offset;
+    __m256i place[2];
+    for (int h = 0; h < 2; h++) {
+        const __m256i at = _mm256_loadu_si256((const void *)(block->fours.place + 8 * h));
+        place[h] = _mm256_add_epi32(_mm256_or_si256(at, _mm256_slli_epi32(at, 16)),
+                                    _mm256_set1_epi32((int32_t)0x80018000));
     }
-    return fits;
+    for (; planes; planes--, in += in_stride, out += out_stride) {
+        __m256i sum[2];
+        for (int h = 0; h < 2; h++)
+            sum[h] = _mm256_sra_epi32(eight_sums(same, in + offset[2 * h], in + offset[2 * h + 1],
+                                                 block->weight + 16 * h, pairs, place[h], half),
+                                      shift);
+        const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(sum[0], sum[1]), 0xd8);
+        _mm_storeu_si128((void *)out, _mm_packus_epi16(_mm256_castsi256_si128(words),
+                                                       _mm256_extracti128_si256(words, 1)));
+    }
 }
 
 AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t blocks,
                               uint32_t precision, const uint8_t *from, size_t from_stride,
                               uint32_t planes, uint8_t *to, size_t to_stride) {
-    const __m256i half = _mm256_set1_epi32(1 << (precision - 1));
-    const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
     for (uint32_t b = 0; b < blocks; b++, block++, to += 16) {
-        uint32_t offset[4];
-        if (!within_groups(block->index, offset)) {
+        const uint8_t *in = from + block->base;
+        if (!block->fours.near)
             ff_resample_rows.across_bytes(block, 1, precision, from, from_stride, planes, to,
                                           to_stride);
-            continue;
-        }
-        __m256i index[2];
-        for (int h = 0; h < 2; h++)
-            index[h] = _mm256_inserti128_si256(
-                _mm256_castsi128_si256(four_indexes(block->index + 8 * h, offset[2 * h])),
-                four_indexes(block->index + 8 * h + 4, offset[2 * h + 1]), 1);
-        for (uint32_t plane = 0; plane < planes; plane++) {
-            const uint8_t *in = from + plane * from_stride + block->base;
-            __m256i sum[2];
-            for (int h = 0; h < 2; h++)
-                sum[h] = _mm256_sra_epi32(eight_sums(in + offset[2 * h], in + offset[2 * h + 1],
-                                                     block->weight + 16 * h, block->pairs, index[h],
-                                                     half),
-                                          shift);
-            const __m256i words =
-                _mm256_permute4x64_epi64(_mm256_packs_epi32(sum[0], sum[1]), 0xd8);
-            _mm_storeu_si128((void *)(to + plane * to_stride),
-                             _mm_packus_epi16(_mm256_castsi256_si128(words),
-                                              _mm256_extracti128_si256(words, 1)));
-        }
+        else if (block->pairs == 1 && block->fours.pairs)
+            block_bytes(1, true, block, precision, in, from_stride, planes, to, to_stride);
+        else if (block->pairs == 2 && block->fours.pairs)
+            block_bytes(2, true, block, precision, in, from_stride, planes, to, to_stride);
+        else
+            block_bytes(block->pairs, false, block, precision, in, from_stride, planes, to,
+                        to_stride);
     }
 }
 
@@ -219,9 +283,11 @@ AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_
 
 const ff_resample_kernels *ff_resample_avx2(void) {
     static const ff_resample_kernels kernels = {.name = "avx2",
+                                                .by_fours = true,
                                                 .read = read_row,
                                                 .write = write_row,
                                                 .across = across,
+                                                .across_u8 = across_u8,
                                                 .down = down,
                                                 .across_bytes = across_bytes,
                                                 .down_bytes = down_bytes};

@@ -291,6 +291,7 @@ VBMI static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_
 
 const ff_resample_kernels *ff_resample_avx512(void) {
     static const ff_resample_kernels older = {.name = "avx512 without VBMI",
+                                              .by_fours = true, /* AVX2's across_bytes */
                                               .read = read_row,
                                               .write = write_row,
                                               .across = across,

@@ -200,7 +200,8 @@ FF_CLONES static void pair_block(const plan *p, uint32_t b, ff_resample_byte_blo
     block->span = end - base;
 }
 
-static void make_plans(ff_resample_bytes *b, const ff_resample_job *job) {
+static void make_plans(ff_resample_bytes *b, const ff_resample_kernels *kernels,
+                       const ff_resample_job *job) {
     const ff_augment_host *host = b->host;
     b->across.axis = ff_fixed_axis_of(job->width, job->to_width);
     b->down.axis = ff_fixed_axis_of(job->height, job->to_height);
@@ -212,6 +213,7 @@ static void make_plans(ff_resample_bytes *b, const ff_resample_job *job) {
     for (uint32_t i = 0; i < b->across.blocks; i++) {
         b->block[i].weight = (int16_t *)b->weight.memory + i * stride;
         pair_block(&b->across, i, &b->block[i]);
+        if (kernels->by_fours) b->block[i].fours = ff_resample_fours_of(b->block[i].index);
     }
 }
 
@@ -297,7 +299,7 @@ void ff_resample_bytes_run(ff_resample_bytes *b, const ff_resample_kernels *kern
                            const ff_resample_job *job, const ff_augment_params *params,
                            const uint8_t *source, uint32_t height, uint32_t width, uint8_t *out) {
     const ff_augment_host *host = b->host;
-    make_plans(b, job);
+    make_plans(b, kernels, job);
     const uint32_t ring_rows = 2 * pairs_of(&b->down.axis);
     const uint8_t **row = b->rows.memory;
     uint32_t ready = 0; /* rows before this one have been in the ring */

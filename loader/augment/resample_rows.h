@@ -30,6 +30,35 @@ uint32_t ff_resample_weigh_lanes(const ff_resample_axis *axis, const uint32_t *l
 /* down_bytes computes this many outputs at a time. */
 #define FF_RESAMPLE_BYTES 64u
 
+/* How kernels that shuffle 16 bytes find the first inputs of FF_RESAMPLE_LANES outputs: output i
+ * begins at base + offset[i / 4] + place[i]. */
+typedef struct ff_resample_fours {
+    bool near;  /* all places are below 15: a shuffle reaches the next input, too */
+    bool pairs; /* and two fours each have the same offset */
+    uint32_t offset[FF_RESAMPLE_LANES / 4];
+    uint32_t place[FF_RESAMPLE_LANES];
+} ff_resample_fours;
+
+/* index: from base, rising or falling. */
+static inline ff_resample_fours ff_resample_fours_of(const uint32_t index[FF_RESAMPLE_LANES]) {
+    ff_resample_fours fours = {.near = true, .pairs = true};
+    for (uint32_t i = 0; i < FF_RESAMPLE_LANES; i += 8) {
+        const uint32_t *at = index + i;
+        const uint32_t span = at[0] < at[7] ? at[7] - at[0] : at[0] - at[7];
+        fours.pairs &= span < 15;
+    }
+    const uint32_t together = fours.pairs ? 8 : 4;
+    for (uint32_t i = 0; i < FF_RESAMPLE_LANES; i++) {
+        const uint32_t first = index[i / together * together];
+        const uint32_t last = index[i / together * together + together - 1];
+        const uint32_t offset = first < last ? first : last;
+        fours.offset[i / 4] = offset;
+        fours.place[i] = index[i] - offset;
+        fours.near &= fours.place[i] < 15;
+    }
+    return fours;
+}
+
 /* FF_RESAMPLE_LANES neighbouring outputs of a row. */
 typedef struct ff_resample_block {
     uint32_t base; /* first input that they read */
@@ -39,6 +68,7 @@ typedef struct ff_resample_block {
      * weights are 0 and its last input is repeated. */
     float *weight;
     int32_t *index;
+    ff_resample_fours fours; /* if the kernels read by fours */
 } ff_resample_block;
 
 /* The same in fixed point (loader/augment/resample_fixed.h). Output i reads the inputs
@@ -46,12 +76,14 @@ typedef struct ff_resample_block {
 typedef struct ff_resample_byte_block {
     uint32_t base, span, pairs;
     uint32_t index[FF_RESAMPLE_LANES];
-    int16_t *weight; /* [pairs][lanes][2] */
+    int16_t *weight;         /* [pairs][lanes][2] */
+    ff_resample_fours fours; /* if the kernels read by fours */
 } ff_resample_byte_block;
 
-/* A table without some entries: those of slower kernels stay. */
+/* A table without some entries: those of slower kernels stay, except across_u8. */
 typedef struct ff_resample_kernels {
     const char *name; /* "rows", "avx2", "avx512" */
+    bool by_fours;    /* the kernels of u8 read the blocks' fours */
     /* to = count elements of `from`, as f32. */
     void (*read)(float *to, const void *from, ff_dtype dtype, size_t count);
     /* to = count elements of `dtype`, rounded to nearest even. */

@@ -75,7 +75,7 @@ static bool makes(ff_dtype from, ff_dtype to) {
 
 static void fast_equals_plain(void **state) {
     (void)state;
-    unsigned narrow = 0, wide = 0, bytes = 0;
+    unsigned narrow = 0, shuffles = 0, wide = 0, bytes = 0;
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
         for (ff_dtype to = FF_U8; to <= FF_F32; to++) {
             if (!makes(from, to)) continue;
@@ -89,6 +89,8 @@ static void fast_equals_plain(void **state) {
                 compare(&c, ff_augment_rows, "rows");
                 ff_augment_apply fast = ff_augment_avx2(&c.host);
                 if (fast) compare(&c, fast, "avx2"), narrow++;
+                fast = ff_augment_shuffles_avx2(&c.host);
+                if (fast) compare(&c, fast, "shuffles"), shuffles++;
                 fast = ff_augment_avx512(&c.host);
                 if (fast) compare(&c, fast, "avx512"), wide++;
                 fast = ff_augment_bytes_avx512(&c.host);
@@ -98,7 +100,8 @@ static void fast_equals_plain(void **state) {
             }
         }
     }
-    print_message("# %u cases by AVX2, %u by AVX-512, %u by its VBMI\n", narrow, wide, bytes);
+    print_message("# %u cases by AVX2, %u by its shuffles, %u by AVX-512, %u by its VBMI\n", narrow,
+                  shuffles, wide, bytes);
 }
 
 /* f16 CHW: pad, crop and flip done one after the other on whole images. */

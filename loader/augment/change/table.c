@@ -37,9 +37,45 @@ VBMI static void look_up_vbmi(uint8_t *to, const uint8_t *from, size_t count,
     ff_change_look_up_plain(to + count / 64 * 64, from + count / 64 * 64, count % 64, table);
 }
 
+#define AVX2   __attribute__((target("avx2")))
+#define INLINE static inline __attribute__((always_inline)) AVX2
+
+/* The entries of values 0 to 127 of a half of the table, by signed values: 0 for negative ones.
+ *
+ * A shuffle looks up a value's low four bits, or gives 0 if it is negative. After `k` subtractions
+ * of 16 that holds for values below 16 k, so step k adds what differs from the step before. */
+INLINE __m256i look_up_half(__m256i v, const __m256i step[8]) {
+    __m256i found = _mm256_shuffle_epi8(step[0], v);
+    for (int k = 1; k < 8; k++) {
+        v = _mm256_subs_epi8(v, _mm256_set1_epi8(16));
+        found = _mm256_xor_si256(found, _mm256_shuffle_epi8(step[k], v));
+    }
+    return found;
+}
+
+AVX2 static void look_up_avx2(uint8_t *to, const uint8_t *from, size_t count,
+                              const uint8_t table[256]) {
+    const size_t whole = count / 32 * 32;
+    __m256i step[16];
+    for (int k = 0; k < 16; k++) {
+        const __m128i *own = (const __m128i *)(const void *)(table + 16 * k);
+        const __m128i before = k % 8 ? _mm_loadu_si128(own - 1) : _mm_setzero_si128();
+        step[k] = _mm256_broadcastsi128_si256(_mm_xor_si128(_mm_loadu_si128(own), before));
+    }
+    for (size_t i = 0; i < whole; i += 32) {
+        const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
+        const __m256i high = _mm256_xor_si256(v, _mm256_set1_epi8((char)128));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm256_xor_si256(look_up_half(v, step), look_up_half(high, step + 8)));
+    }
+    ff_change_look_up_plain(to + whole, from + whole, count - whole, table);
+}
+
 void ff_change_look_up(uint8_t *to, const uint8_t *from, size_t count, const uint8_t table[256]) {
     if (__builtin_cpu_supports("avx512vbmi"))
         look_up_vbmi(to, from, count, table);
+    else if (__builtin_cpu_supports("avx2"))
+        look_up_avx2(to, from, count, table);
     else
         ff_change_look_up_plain(to, from, count, table);
 }
