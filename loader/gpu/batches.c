@@ -187,6 +187,7 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "batches on a device are f32, f16, bf16 or u8, not %s",
                        ff_dtype_name(given.dtype));
     FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
+    FF_TRY(ff_storage_order_settle(&batches->settings.storage, error)); /* kernels have it, too */
     given.block = batches->settings.order.block; /* also for the ring */
     given.group = batches->settings.order.group;
     uint32_t stored = batches->settings.metadata->channels;
