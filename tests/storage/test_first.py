@@ -18,7 +18,7 @@ import time
 import zlib
 
 from server import Server
-from remote_sets import FFINSPECT, FFPACK, MIB, batches, batches_or_words, fresh, loader_of, losses, numpy, run, tap
+from remote_sets import FFINSPECT, FFPACK, FFTRAIN, MIB, batches, batches_or_words, fresh, loader_of, losses, numpy, run, tap
 place = tempfile.mkdtemp()
 os.chdir(place)
 COUNT, SWAPPED, INDEX = 40000, 16000, "bucket/raw/train/index.ffx"
@@ -152,6 +152,16 @@ def proven(server):
     fresh(server)
     said = [run(FFINSPECT, "s3://bucket/mixed/train", "--cache-plan", "--order", "block", "--block", 500, "--group", 4, "--cache", "cache").stdout for _ in range(2)]
     tap.ok(said[0] == said[1] and "an epoch uses" in said[0], "a plan counts over the order of storage, whatever the cache has of the index", said)
+
+
+def training(server, env):
+    """fftrain needs all labels before its first step, but not all entries, whatever the cache may have."""
+    for size in ("1G", "20M"):
+        fresh(server)
+        done = run(FFTRAIN, "--data", "s3://bucket/raw", "--model", "smallnet", "--batch", 64, "--epochs", 1, "--val", "none", "--order", "sequential", "--dry-run", "--cache-size", size,
+                   env={**env, "FFPACK_CACHE": os.path.abspath("cache")})
+        asked, whole = sum(end + 1 - begin for begin, end in asked_index(server)), os.path.getsize("sets/raw/train/index.ffx")
+        tap.ok(done.returncode == 0 and 8 * COUNT < asked < whole / 3, "fftrain starts with %.2f of %.2f MiB of the index, a cache of %s" % (asked / MIB, whole / MIB, size), done.stderr + done.stdout)
 
 
 def same_batches(server):
@@ -342,6 +352,7 @@ os.environ.update({name: value for name, value in env.items() if name.startswith
 if tap.SHORT:
     few_bytes(server)
     proven(server)
+    training(server, env)
     spoilt(server)
     replaced(server)
 if tap.LONG:
