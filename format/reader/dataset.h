@@ -115,6 +115,8 @@ void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t byte
 FF_MUST_USE ff_status ff_storage_order_make(ff_dataset *dataset, bool wide, ff_storage_order *order,
                                             ff_error *error);
 
+void ff_proof_free(ff_proof *proof); /* NULL is accepted */
+
 /* Copies `bytes` at `offset` of the sample's label row. */
 FF_MUST_USE ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset,
                                              void *to, uint64_t bytes, ff_error *error);

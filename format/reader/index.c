@@ -242,6 +242,12 @@ static uint64_t blocks_end(const ff_dataset *dataset) {
     return dataset->header.section[FF_INDEX_CHECKSUMS].offset;
 }
 
+bool ff_dataset_has_index(const ff_dataset *dataset) {
+    for (size_t i = 0; i < dataset->united_count; i++)
+        if (!ff_dataset_has_index(dataset->united[i].set)) return false;
+    return !has_holes(dataset, FF_HEADER_BYTES, blocks_end(dataset));
+}
+
 void ff_dataset_bring_index(ff_dataset *dataset) {
     for (size_t i = 0; i < dataset->united_count; i++)
         ff_dataset_bring_index(dataset->united[i].set);
@@ -252,7 +258,7 @@ void ff_dataset_bring_index(ff_dataset *dataset) {
 static void bring_samples(const ff_dataset *dataset, uint64_t begin, const uint64_t *number,
                           size_t count) {
     const ff_section *section = dataset->header.section;
-    if (!has_holes(dataset, FF_HEADER_BYTES, blocks_end(dataset))) return;
+    if (ff_dataset_has_index(dataset)) return;
     bool *wanted = wanted_blocks(dataset);
     if (!wanted) return;
     for (size_t i = 0; i < count; i++) {

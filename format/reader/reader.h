@@ -120,12 +120,15 @@ static inline void ff_dataset_scan(const ff_dataset *dataset, uint64_t number, i
  * fetched does. A scan that begins with sample 0 does the same for the parts it reads. */
 void ff_dataset_bring_samples(ff_dataset *dataset, const uint64_t *number, size_t count);
 void ff_dataset_bring_index(ff_dataset *dataset);
+/* Whether no part of it is missing. */
+bool ff_dataset_has_index(const ff_dataset *dataset);
 
 /* The numbers of all samples in storage order. */
 typedef struct ff_storage_order {
     uint32_t *narrow; /* [count]; NULL = `wide` is used */
     uint64_t *wide;   /* [count], for a set beyond 2^32 samples; both NULL = the order of numbers */
     uint64_t bytes;   /* size of the array */
+    struct ff_proof *proof; /* NULL, or of ff_dataset_storage_order_later */
 } ff_storage_order;
 
 /* Takes one pass, and no memory if storage order is the order of numbers; otherwise 4 bytes per
@@ -136,14 +139,35 @@ FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, ff_storage_o
                                                ff_error *error);
 void ff_storage_order_free(ff_storage_order *order);
 
+/* The same, but of a set behind a URL it reads no entries if it can do without: until the order is
+ * settled, ff_storage_order_at takes each place for the number of its sample. That holds where
+ * ff_storage_order_prove succeeds, before it or after it. `bytes` stays 0. The dataset must outlive
+ * the order. */
+FF_MUST_USE ff_status ff_dataset_storage_order_later(ff_dataset *dataset, ff_storage_order *order,
+                                                     ff_error *error);
+/* Reads the entry of the sample that is taken to lie at `place` < count; if another one does, or if
+ * that is not known, the order is settled. Nothing to do for other orders. Thread rule: any
+ * thread. */
+FF_MUST_USE ff_status ff_storage_order_prove(const ff_storage_order *order, uint64_t place,
+                                             ff_error *error);
+/* Reads all entries: from then on ff_storage_order_at is right for every place. Errors as of
+ * ff_dataset_storage_order. Nothing to do for other orders. Thread rule: any thread. */
+FF_MUST_USE ff_status ff_storage_order_settle(const ff_storage_order *order, ff_error *error);
+
+typedef struct ff_proof ff_proof;
+uint64_t ff_proof_at(const ff_proof *proof, uint64_t place);
+bool ff_proof_differs(const ff_proof *proof);
+
+/* Whether the order, settled, is another one than that of numbers. */
 static inline bool ff_storage_order_differs(const ff_storage_order *order) {
-    return order->narrow || order->wide;
+    return order->narrow || order->wide || (order->proof && ff_proof_differs(order->proof));
 }
 
 /* The number of the sample at a place in storage. */
 static inline uint64_t ff_storage_order_at(const ff_storage_order *order, uint64_t place) {
     if (order->narrow) return order->narrow[place];
-    return order->wide ? order->wide[place] : place;
+    if (order->wide) return order->wide[place];
+    return order->proof ? ff_proof_at(order->proof, place) : place;
 }
 
 /* Prefetches the cache lines of sample `number` in the index, for readers in random order. Checks

@@ -190,5 +190,6 @@ ff_status ff_dataset_storage_order(ff_dataset *dataset, ff_storage_order *order,
 void ff_storage_order_free(ff_storage_order *order) {
     free(order->narrow);
     free(order->wide);
+    ff_proof_free(order->proof);
     *order = (ff_storage_order){0};
 }

@@ -82,7 +82,12 @@ static ff_status open_all(ff_storage *storage, const char *url, const ff_storage
     FF_TRY_DONE(options->endpoint ? ff_copy_string(&endpoint, options->endpoint, error)
                                   : ff_credentials_endpoint(&endpoint, error));
     FF_TRY_DONE(ff_url_parse(&storage->url, url, endpoint, region, options->object, error));
-    status = ff_client_create(&storage->client, storage->url.bucket ? region : NULL,
+    /* Google takes any region; AWS's settings are not about its buckets. */
+    const bool google = storage->url.scheme == FF_SCHEME_GS && !endpoint;
+    status = ff_client_create(&storage->client,
+                              google                ? "auto"
+                              : storage->url.bucket ? region
+                                                    : NULL,
                               (double)options->timeout_s, options->check, error);
 done:
     free(region);

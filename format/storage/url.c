@@ -80,7 +80,7 @@ static ff_status parse_bucket(ff_url *url, const char *rest, const char *endpoin
         ff_url_scheme(endpoint) != FF_SCHEME_HTTPS)
         return ff_fail(error, FF_USAGE, "endpoint %s: does not begin with http:// or https://",
                        endpoint);
-    const char *prefix = rest + length + strspn(rest + length, "/");
+    const char *prefix = rest + length + (rest[length] == '/'); /* a key may begin with / */
     FF_TRY(copy_trimmed(&url->prefix, prefix, 0, strlen(prefix), error));
     return bucket_base(url, endpoint, region, error);
 }

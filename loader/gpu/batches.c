@@ -187,6 +187,8 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "batches on a device are f32, f16, bf16 or u8, not %s",
                        ff_dtype_name(given.dtype));
     FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
+    /* Kernels have the order, too. */
+    FF_TRY(ff_storage_order_settle(&batches->settings.storage, error));
     given.block = batches->settings.order.block; /* also for the ring */
     given.group = batches->settings.order.group;
     uint32_t stored = batches->settings.metadata->channels;
@@ -362,6 +364,8 @@ ff_batches_info ff_batches_describe(const ff_batches *batches) {
     info.loader.read_again = ring.read_again;
     info.loader.ahead_bytes = ring.ahead_bytes;
     info.loader.ahead_blocks = ring.ahead_blocks;
+    info.loader.cache_bytes = ring.cache_bytes;
+    info.loader.cache_wanted = ring.cache_wanted;
     info.loader.slot_bytes = ring.slot_bytes;
     info.loader.row_bytes = ring.row_bytes;
     info.device_bytes += ring.slots * ring.slot_bytes;

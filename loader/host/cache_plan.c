@@ -87,7 +87,8 @@ ff_status ff_cache_plan_create(ff_cache_plan **out, ff_dataset *dataset,
     ff_cache_plan *plan;
     *out = NULL;
     FF_TRY(ff_loader_settings_init(&settings, dataset, options, error));
-    ff_status status = ff_alloc(&plan, 1, sizeof *plan, "a plan", error);
+    ff_status status = ff_storage_order_settle(&settings.storage, error);
+    if (status == FF_OK) status = ff_alloc(&plan, 1, sizeof *plan, "a plan", error);
     if (status == FF_OK) {
         plan->order = settings.order;
         plan->epochs = epochs;

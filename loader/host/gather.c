@@ -248,6 +248,13 @@ static void number_row(chunk *c, uint32_t i) {
     ff_dataset_prefetch(gatherer->settings->dataset, c->number[i]);
 }
 
+/* Once the first row is planned: the entries that prove the rows are fetched, or all are. */
+static ff_status number_rows(chunk *c, ff_error *error) {
+    FF_TRY(ff_rows_prove(&c->gatherer->rows, c->batch, c->first, c->count, error));
+    for (uint32_t i = 0; i < NUMBERS_AHEAD; i++) number_row(c, i);
+    return FF_OK;
+}
+
 /* Everything for one row except reading a mapped tensor. */
 static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     const ff_loader_settings *settings = c->gatherer->settings;
@@ -335,12 +342,12 @@ static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *m
 static ff_status try_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_error *error) {
     ff_gatherer *gatherer = c->gatherer;
     const ff_loader_settings *settings = gatherer->settings;
-    for (uint32_t i = 0; i < NUMBERS_AHEAD; i++) number_row(c, i);
     ff_status status = FF_OK;
     while (c->found < c->count && status == FF_OK) {
         *failed_row = c->first + c->found;
         if (gatherer->ahead.ahead)
             status = ff_ahead_row(&gatherer->ahead, serial + *failed_row, error);
+        if (status == FF_OK && !c->found) status = number_rows(c, error);
         if (status == FF_OK) status = find_sample(c, c->found, error);
         if (status == FF_OK) c->found++;
     }

@@ -128,6 +128,31 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     order->group = ff_order_default_group(order->block, samples);
 }
 
+/* The bytes of the pieces that the order mixes, each of which has several samples; 0: few, or
+ * memory has what it mixes; UINT64_MAX: all. */
+static uint64_t mixed_bytes(const ff_loader_settings *settings) {
+    const ff_order_spec *order = &settings->order;
+    const uint64_t sample = settings->shard_bytes / settings->stored;
+    if (!settings->direct || 2 * sample > FF_PIECE_BYTES) return 0;
+    if (settings->sampling.kind != FF_SAMPLING_ORDER || order->kind == FF_ORDER_RANDOM)
+        return UINT64_MAX;
+    if (!ff_order_has_blocks(order->kind) || (settings->ahead.bytes && !settings->ahead.blocks))
+        return 0;
+    const uint64_t block = (order->block * sample / FF_PIECE_BYTES + 2) * FF_PIECE_BYTES;
+    return order->group < UINT64_MAX / block ? order->group * block : UINT64_MAX;
+}
+
+void ff_reading_look_at_cache(const ff_loader_settings *settings, ff_loader_info *info) {
+    const char *place;
+    uint64_t limit, all, there;
+    const uint64_t mixed = mixed_bytes(settings);
+    if (!ff_dataset_cache(settings->dataset, &place, &limit, &all, &there) || limit >= mixed ||
+        limit >= all)
+        return;
+    info->cache_bytes = limit;
+    info->cache_wanted = mixed < all ? mixed : all;
+}
+
 /* In sequential order all bytes that a fault reads are used, so without threads to read ahead the
  * set stays mapped. */
 static bool may_choose(const ff_loader_settings *settings) {
@@ -184,6 +209,18 @@ void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *evict
 void ff_reading_turn_back(ff_loader_settings *settings) {
     settings->read_again = 0;
     set_direct(settings, !settings->direct);
+}
+
+ff_loader_reading ff_loader_say_cache(const ff_loader_info *info) {
+    ff_loader_reading said = {.text = ""};
+    if (info->cache_wanted)
+        snprintf(
+            said.text, sizeof said.text,
+            "the cache of %s is smaller than the %s that the order mixes, and a sample that it "
+            "lacks fetches a piece of 1 MiB: a cache of %" PRIu64 "M has them",
+            ff_say_bytes(info->cache_bytes).text, ff_say_bytes(info->cache_wanted).text,
+            (info->cache_wanted >> 20) + 1);
+    return said;
 }
 
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {

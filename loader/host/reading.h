@@ -22,6 +22,9 @@ void ff_reading_choose_access(ff_loader_settings *settings);
 /* Whether a set behind a URL that is read has come into the cache, and would be mapped now. */
 bool ff_reading_may_map(const ff_loader_settings *settings);
 
+/* Sets cache_bytes and cache_wanted. */
+void ff_reading_look_at_cache(const ff_loader_settings *settings, ff_loader_info *info);
+
 /* The bytes of a mapped set that a loader's threads made the disk read, and the bytes that they
  * used. While memory keeps the set, each page is read once. If something else takes the memory,
  * pages are read again, each time with the device's whole read-ahead. */

@@ -21,13 +21,26 @@ static inline void ff_rows_begin(ff_rows *rows, const ff_sequence_batch *batch) 
     rows->ready = true;
 }
 
-/* The number of the sample in row `row` < batch->count. */
+/* The order's place that row `row` < batch->count has. */
+static inline uint64_t ff_rows_place(const ff_rows *rows, const ff_sequence_batch *batch,
+                                     uint32_t row) {
+    return ff_sampling_at(&rows->settings->sampling, &rows->order, rows->epoch,
+                          batch->position + row);
+}
+
+/* Proves the places of `count` rows from `row` on: then ff_rows_sample is right. */
+static inline ff_status ff_rows_prove(const ff_rows *rows, const ff_sequence_batch *batch,
+                                      uint32_t row, uint32_t count, ff_error *error) {
+    const ff_storage_order *storage = &rows->settings->storage;
+    for (uint32_t i = 0; storage->proof && i < count; i++)
+        FF_TRY(ff_storage_order_prove(storage, ff_rows_place(rows, batch, row + i), error));
+    return FF_OK;
+}
+
+/* The number of the sample in that row. */
 static inline uint64_t ff_rows_sample(const ff_rows *rows, const ff_sequence_batch *batch,
                                       uint32_t row) {
-    const ff_loader_settings *settings = rows->settings;
-    const uint64_t place =
-        ff_sampling_at(&settings->sampling, &rows->order, rows->epoch, batch->position + row);
-    return ff_storage_order_at(&settings->storage, place);
+    return ff_storage_order_at(&rows->settings->storage, ff_rows_place(rows, batch, row));
 }
 
 #endif

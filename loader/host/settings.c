@@ -370,7 +370,7 @@ ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
 }
 
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
-    return (ff_loader_info){
+    ff_loader_info info = {
         .samples = settings->sequence.count,
         .batches_per_epoch = settings->sequence.epoch_batches,
         .slot_bytes = settings->slot_bytes,
@@ -395,6 +395,8 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
             (settings->ahead.in_cache ? 0 : settings->ahead.bytes) + settings->ahead.plan_bytes,
         .ahead_blocks = settings->ahead.blocks,
     };
+    ff_reading_look_at_cache(settings, &info);
+    return info;
 }
 
 ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64) {

@@ -18,7 +18,8 @@ struct ff_loader_settings {
     uint64_t stored; /* samples of the dataset */
 
     ff_order_spec order;
-    ff_storage_order storage; /* the samples of the order's places (ff_selection_places) */
+    ff_storage_order storage; /* the samples of the order's places (ff_selection_places); proven
+                               * while rows are made, or settled before */
     ff_sampling sampling;     /* its table is the weights' or classes', or the next one */
     uint64_t *shares_table;   /* NULL = there are no shares */
     uint64_t seed;

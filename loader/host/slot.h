@@ -112,6 +112,9 @@ typedef struct ff_loader_info {
     /* The number of a group's blocks that can be read whole, if the memory is too small for all:
      * each block is then read in parts. 0 = groups fit. */
     uint64_t ahead_blocks;
+    /* Of a set behind a URL whose cache has less than the pieces that its order mixes: both in
+     * bytes. Else 0. */
+    uint64_t cache_bytes, cache_wanted;
 } ff_loader_info;
 
 /* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".
@@ -120,6 +123,9 @@ typedef struct ff_loader_reading {
     char text[480];
 } ff_loader_reading;
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
+
+/* What is said at the start of a cache that is too small for the order; "" = it is not. */
+ff_loader_reading ff_loader_say_cache(const ff_loader_info *info);
 
 /* Counted since the loader's creation. */
 typedef struct ff_loader_stats {

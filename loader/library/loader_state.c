@@ -42,7 +42,7 @@ static ff_status describe(ffload_loader *loader, const char **out, ff_error *err
     char device[16] = "cpu";
     if (gpu->device) snprintf(device, sizeof device, "cuda:%d", gpu->device->ordinal);
     json_t *json = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:s, s:o}",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:s, s:s, s:o}",
         "batches", (json_int_t)info.batches_per_epoch, "samples", (json_int_t)info.samples, "rows",
         (json_int_t)info.rows, "batch_size", (json_int_t)loader->settings.loader.batch, "channels",
         (json_int_t)plan->channels, "height", (json_int_t)plan->height, "width",
@@ -51,7 +51,8 @@ static ff_status describe(ffload_loader *loader, const char **out, ff_error *err
         (json_int_t)info.slots, "device", device, "placement", ff_placement_name(batches.placement),
         "reason",
         batches.reason ? batches.reason : "Placement: host, because the device is the CPU.",
-        "reading", ff_loader_say_reading(&info).text, "tensors", tensors_array(plan));
+        "reading", ff_loader_say_reading(&info).text, "advice", ff_loader_say_cache(&info).text,
+        "tensors", tensors_array(plan));
     return ff_library_keep_text(&loader->json, json, out, error);
 }
 

@@ -180,7 +180,7 @@ ff_status ff_selection_places(const ff_selection *selection, ff_dataset *dataset
     ff_storage_order all = {0};
     ff_status status;
     *places = (ff_storage_order){0};
-    if (!selection) return stored ? ff_dataset_storage_order(dataset, places, error) : FF_OK;
+    if (!selection) return stored ? ff_dataset_storage_order_later(dataset, places, error) : FF_OK;
     FF_TRY_DONE(create_numbers(places, selection->count, selection->of, error));
     if (stored) {
         FF_TRY_DONE(ff_dataset_storage_order(dataset, &all, error));

@@ -68,8 +68,8 @@ typedef struct ff_selection_text {
 ff_selection_text ff_selection_say(const ff_selection *selection);
 
 /* The samples of an order's places: the selection's, or all of the set's where it is NULL;
- * `stored`: in storage order, each as often as it was selected. Released with
- * ff_storage_order_free; zeroed on failure. */
+ * `stored`: in storage order, each as often as it was selected; without a selection that of
+ * ff_dataset_storage_order_later. Released with ff_storage_order_free; zeroed on failure. */
 FF_MUST_USE ff_status ff_selection_places(const ff_selection *selection, ff_dataset *dataset,
                                           bool stored, ff_storage_order *places, ff_error *error);
 

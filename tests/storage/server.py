@@ -123,7 +123,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         self.body = self.rfile.read(length) if length else b""
         path, _, query = self.path.partition("?")
-        self.name, self.query = urllib.parse.unquote(path).lstrip("/"), dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        self.name, self.query = urllib.parse.unquote(path)[1:], dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         if path in server.services:
             return self.answer(*server.services[path](self))
         with server.lock:

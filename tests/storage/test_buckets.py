@@ -146,7 +146,7 @@ def replaced(server, env):
     del server.objects["bucket/set/test/index.ffx"]
     for command, code, words in ((("push", "none", "s3://bucket/a"), 74, "none: no such folder"), (("push", "source", "s3://bucket/a"), 65, "is not a packed dataset"),
                                  (("push", "plain", server.url + "/bucket/a"), 2, "a web server cannot be written"), (("push", "plain"), 2, "wanted ffpack push DIR URL"),
-                                 (("pull", "plain", "b"), 2, "plain: is not a URL"), (("pull", "s3://bucket/none", "b"), 74, "there is no index.ffx"),
+                                 (("pull", "plain", "b"), 2, "plain: is not a URL"), (("pull", "s3://bucket/set", "a", "-o", "b"), 2, "wanted ffpack pull URL DIR, or URL -o DIR"), (("pull", "s3://bucket/none", "b"), 74, "there is no index.ffx"),
                                  (("append", "s3://bucket/set", "x1.npy"), 2, "is a URL, and append changes a set in a folder"), (("repair", "s3://bucket/set"), 2, "is a URL"),
                                  (("merge", "s3://bucket/set", "a", "b"), 2, "the parts of a set in a bucket lie there"), (("copy", "plain", "-o", "s3://bucket/b"), 2, "is a URL")):
         server.forget()
@@ -281,7 +281,7 @@ def pulled(server, env, kills):
         for url in ("s3://bucket/set", server.url + "/bucket/set"):
             if url.startswith("http"):
                 signed, server.keys = server.keys, {}
-            done = run("pull", url, "out", env=env)
+            done = run("pull", url, *(["-o"] if folder == "splits" else []), "out", env=env)
             got = {os.path.relpath(os.path.join(at, name), "out"): open(os.path.join(at, name), "rb").read() for at, _, names in os.walk("out") for name in names}
             tap.ok(done.returncode == 0 and got == files, "pull: %s from %s" % (folder, url.split(":")[0]), done.stderr)
             if url.startswith("http"):

@@ -3,22 +3,25 @@
 their pieces. The same batches as from a folder, with every order and selection and on several ranks; after kills, with wrong bytes in
 the cache and on their way, and when the index is replaced meanwhile. Prints TAP."""
 # Needs: ffpack fftrain ffinspect python-package
+import io
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
 import zlib
 
 from server import Server
-from remote_sets import FFINSPECT, FFPACK, MIB, batches, batches_or_words, fresh, loader_of, losses, numpy, run, tap
+from remote_sets import FFINSPECT, FFPACK, FFTRAIN, MIB, batches, batches_or_words, fresh, loader_of, losses, numpy, run, tap
 place = tempfile.mkdtemp()
 os.chdir(place)
-COUNT, INDEX = 40000, "bucket/raw/train/index.ffx"
+COUNT, SWAPPED, INDEX = 40000, 16000, "bucket/raw/train/index.ffx"
 ORDERS = {"sequential": {"order": "sequential"}, "random": {"order": "random"}, "block": {"order": "block", "block": 500, "group": 8}}
 
 # A loader in a process of its own: the numbers of its samples and the sums of its images; it ends after a given number of batches.
@@ -59,6 +62,28 @@ def make_sets():
         done = run(FFPACK, "x.npy", "-o", "sets/%s/train" % name, "--shard-size", "8M", *more)
         assert done.returncode == 0, done.stderr
     assert os.path.getsize("sets/raw/train/index.ffx") > 2.5 * MIB
+    make_swapped()
+
+
+def png(value):
+    """An image of 4 x 4 pixels whose first three bytes are a number."""
+    rows = b"".join(b"\0" + value.to_bytes(3, "big") + bytes([row] * 9) for row in range(4))
+    parts = (b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows, 1)), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts)
+
+
+def make_swapped():
+    """A set that is stored in the order of its archive: that of numbers, but for some neighbours and for some in the same place of two shards."""
+    numbers = list(range(SWAPPED))
+    for at, other in [(at, at + 1) for at in range(8192, SWAPPED, 250)] + [(at, at + 4096) for at in range(0, 4096, 100)]:
+        numbers[at], numbers[other] = numbers[other], numbers[at]
+    with tarfile.open("swapped.tar", "w") as archive:
+        for number in numbers:
+            member, data = tarfile.TarInfo("c%d/%06d.png" % (number // 4000, number)), png(number)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    done = run(FFPACK, "swapped.tar", "-o", "sets/swapped/train", "--dtype", "u8", "--shard-size", "256K")
+    assert done.returncode == 0 and os.path.getsize("sets/swapped/train/index.ffx") > 1.1 * MIB, done.stderr
 
 
 class Gate:
@@ -86,7 +111,7 @@ def some(url, count, **options):
 
 def few_bytes(server):
     """The first batch arrives while a gate holds back all that is more than it needs."""
-    for name, order, most, batch, count in (("raw", "sequential", 2.0, 16, 3000), ("raw", "random", 2.0, 16, 3000), ("zstd", "random", 1.2, 1, 20)):
+    for name, order, most, batch, count in (("raw", "sequential", 2.0, 16, 3000), ("raw", "random", 2.0, 16, 3000), ("raw", "block", 2.0, 16, 3000), ("zstd", "random", 1.2, 1, 20)):
         fresh(server)
         gate, options = Gate(server, most * MIB), {**ORDERS[order], "batch_size": batch}
         began = time.monotonic()
@@ -105,6 +130,38 @@ def few_bytes(server):
 
 def folder_bytes(name):
     return sum(os.path.getsize("sets/%s/train/%s" % (name, file)) for file in os.listdir("sets/%s/train" % name))
+
+
+def proven(server):
+    """Block order takes each sample to lie at the place of its number until an entry says otherwise: in the first batch, or later."""
+    wrong, first = [], 0
+    for name, seeds in (("swapped", range(12)), ("mixed", (1, 2))):
+        for seed in seeds:
+            fresh(server)
+            options = {"order": "block", "block": 500, "group": 1 + 3 * (seed % 2), "batch_size": 50, "seed": seed}
+            wanted = batches("sets/%s/train" % name, **options)
+            got = batches_or_words("s3://bucket/%s/train" % name, **options)
+            wrong += [] if got == wanted else [(name, seed, str(got)[:300])]
+            first += name == "swapped" and any(number < 8192 and number % 4096 % 100 == 0 for number in wanted[0][0])
+    tap.ok(not wrong, "sets that are not stored in the order of numbers, block order: the batches of a folder", wrong)
+    tap.ok(0 < first < 12, "swapped samples are in some of the first batches", first)
+    fresh(server)
+    options = {**ORDERS["block"], "batch_size": 50}
+    got = batches_or_words("s3://bucket/swapped/train", **options, workers=0)
+    tap.ok(got == batches("sets/swapped/train", **options, workers=0), "and without threads", str(got)[:300])
+    fresh(server)
+    said = [run(FFINSPECT, "s3://bucket/mixed/train", "--cache-plan", "--order", "block", "--block", 500, "--group", 4, "--cache", "cache").stdout for _ in range(2)]
+    tap.ok(said[0] == said[1] and "an epoch uses" in said[0], "a plan counts over the order of storage, whatever the cache has of the index", said)
+
+
+def training(server, env):
+    """fftrain needs all labels before its first step, but not all entries, whatever the cache may have."""
+    for size in ("1G", "20M"):
+        fresh(server)
+        done = run(FFTRAIN, "--data", "s3://bucket/raw", "--model", "smallnet", "--batch", 64, "--epochs", 1, "--val", "none", "--order", "sequential", "--dry-run", "--cache-size", size,
+                   env={**env, "FFPACK_CACHE": os.path.abspath("cache")})
+        asked, whole = sum(end + 1 - begin for begin, end in asked_index(server)), os.path.getsize("sets/raw/train/index.ffx")
+        tap.ok(done.returncode == 0 and 8 * COUNT < asked < whole / 3, "fftrain starts with %.2f of %.2f MiB of the index, a cache of %s" % (asked / MIB, whole / MIB, size), done.stderr + done.stdout)
 
 
 def same_batches(server):
@@ -294,6 +351,8 @@ env = server.environment()
 os.environ.update({name: value for name, value in env.items() if name.startswith("AWS_")}, FFPACK_CACHE=os.path.abspath("cache"))
 if tap.SHORT:
     few_bytes(server)
+    proven(server)
+    training(server, env)
     spoilt(server)
     replaced(server)
 if tap.LONG:

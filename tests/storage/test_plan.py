@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
@@ -128,6 +129,18 @@ def told():
     said = re.search(r"^cache +(.*)$", done.stdout, re.M)
     tap.ok(said and ": an epoch fetches %.1f MiB; with --cache-size 97M, which has all of the set, only the first one does" % (two["further_epoch_bytes"] / MIB) in said[1], "a run says what an epoch fetches, and with which cache it would be less",
            (done.stdout[-3000:], done.stderr, two))
+    small = "the cache of %s MiB is smaller than the %s MiB that the order mixes, and a sample that it lacks fetches a piece of 1 MiB: a cache of %sM has them"
+    mixed = re.search("has all of the set, only the first one does, ([0-9.]+) MiB", done.stdout)[1]
+    tap.ok("that the order mixes" not in done.stdout, "memory has a group's blocks: the cache is not too small", done.stdout)
+    done = run(*train, "--order", "random", "--cache-size", "20M")
+    tap.ok("\n               %s\n" % small % ("20.0", mixed, 97) in done.stdout, "random order and a cache of a part: what a sample fetches, and with which cache it does not", done.stdout)
+    for what, said, options in (("random order", small % ("20.0", mixed, 97), {"cache_size": "20M"}), ("block order, no threads", small % ("6.0", "8.0", 9), {"cache_size": "6M", "order": "block", "block": 63, "group": 2, "workers": 0}),
+                                ("a larger cache", None, {"cache_size": "11M", "order": "block", "block": 63, "group": 2, "workers": 0}), ("threads", None, {"cache_size": "11M", "order": "block", "block": 63, "group": 2}),
+                                ("a sequence", None, {"cache_size": "6M", "order": "sequential"}), ("all in the cache", None, {"cache_size": "200M"})):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            ffload.Loader("s3://bucket/large/train", batch_size=32, cache="cache", **options).close()
+        tap.ok([str(one.message) for one in found] == (["s3://bucket/large/train: " + said] if said else []), "a loader warns of its cache: %s" % what, [str(one.message) for one in found])
     shutil.rmtree("cache")
     done = run(*train, *own, "--cache-size", "200M")
     tap.ok(re.search(r"^cache +200.0 MiB in .*cache: the first epoch fetches [0-9.]+ MiB, further ones nothing$", done.stdout, re.M), "with a cache of the whole set", (done.stdout[-2000:], done.stderr))

@@ -17,6 +17,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+from named import Named  # noqa: E402
+from server import signature  # noqa: E402
 
 try:
     import numpy
@@ -142,6 +144,45 @@ def written(python, keys):
            "moto: push --force", done.stderr)
 
 
+def slash_first(python, keys):
+    """Keys that begin with a slash, as boto3 writes and sees them."""
+    files = {name: os.path.getsize("packed/val/" + name) for name in os.listdir("packed/val")}
+    code = "import boto3; s3 = boto3.client('s3', region_name='us-east-1')\nfor name in %r: s3.upload_file('packed/val/' + name, 'bucket', '/first/' + name)" % sorted(files)
+    subprocess.run([python, "-c", code], env=keys, check=True)
+    done = run(FFPACK, "pull", "s3://bucket//first", "-o", "first", env=keys)
+    tap.ok(done.returncode == 0 and tap.files_of("first") == tap.files_of("packed/val"), "moto: pull of keys that begin with a slash", done.stderr)
+    done = run(FFPACK, "push", "packed/val", "s3://bucket//second", env=keys)
+    tap.ok(done.returncode == 0 and {name: size for name, (size, _) in objects(python, keys, "/second/")[0].items()} == {"/second/" + name: size for name, size in files.items()},
+           "moto: push of keys that begin with a slash", (done.stderr, objects(python, keys, "/second/")))
+    done = run(FFPACK, "ls", "s3://bucket//second", env=keys)
+    tap.ok("100 samples" in done.stdout, "moto: ls of keys that begin with a slash", done.stdout + done.stderr)
+
+
+def google(python, keys, port):
+    """gs:// asks storage.googleapis.com as its page on HMAC keys wants it: the bucket in the path, AWS4-HMAC-SHA256 of headers x-amz-, service s3.
+    https://cloud.google.com/storage/docs/authentication/signatures and .../aws-simple-migration"""
+    named = Named("storage.googleapis.com", port)
+    secret = "bGoa+V7g/yqDXvKRqq+JTFn4uQZbPiQJo4pf9RzJ"
+    own = {**{name: value for name, value in keys.items() if name != "AWS_ENDPOINT_URL"}, **named.environment, "AWS_ACCESS_KEY_ID": "GOOG1EXAMPLE", "AWS_SECRET_ACCESS_KEY": secret}
+    done = [run(FFPACK, *words, env=own) for words in (("push", "packed", "gs://bucket/named"), ("ls", "gs://bucket/named"), ("pull", "gs://bucket/named", "named"))]
+    tap.ok([one.returncode for one in done] == [0] * 3 and tap.files_of("named") == tap.files_of("packed") and len(done[1].stdout.splitlines()) == 2,
+           "gs://: push, ls and pull by the name of Google's server", [one.stderr + one.stdout for one in done])
+    tap.ok(named.reached == {"storage.googleapis.com:443"}, "gs://: no other server is asked", named.reached)
+    wrong, regions = [], set()
+    for method, path, headers in named.seen:
+        scheme, _, parts = headers.get("authorization", "").partition(" ")
+        found = dict(part.strip().split("=", 1) for part in parts.split(",") if "=" in part)
+        key, _, scope = found.get("Credential", "").partition("/")
+        regions.add("/".join(scope.split("/")[1:]))
+        signed = found.get("SignedHeaders", "")
+        good = (scheme == "AWS4-HMAC-SHA256" and key == "GOOG1EXAMPLE" and headers["host"] == "storage.googleapis.com" and path.startswith("/bucket/") and
+                {"host", "x-amz-date", "x-amz-content-sha256"} <= set(signed.split(";")) and not [name for name in headers if name.startswith("x-goog-")] and
+                signature(secret, method, *path.partition("?")[::2], headers, signed, headers["x-amz-content-sha256"], headers["x-amz-date"], scope) == found["Signature"])
+        wrong += [] if good else [(method, path, headers)]
+    tap.ok({"GET", "PUT"} <= {method for method, _, _ in named.seen} and not wrong, "gs://: each request is signed, path and headers", wrong[:2])
+    tap.ok(regions == {"auto/s3/aws4_request"}, "gs://: and in the region auto", regions)
+
+
 def with_moto():
     python = tap.environment("moto", "moto[s3,server]==5.0.28", dependencies=True)
     if not python:
@@ -166,6 +207,8 @@ def with_moto():
     pack("moto", "s3://sources/photos/", "of-photos", keys)
     pack("moto", "s3://sources/100% b.tar", "of-tar", keys)
     written(python, keys)
+    slash_first(python, keys)
+    google(python, keys, port)
     server.terminate()
     server.wait()
 

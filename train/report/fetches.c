@@ -6,11 +6,13 @@
 /* Counting over more positions takes seconds. */
 #define POSITIONS_MOST (UINT64_C(4) << 20)
 
-/* What two epochs fetch with the cache: false if it cannot be counted. */
+/* What two epochs fetch with the cache: false if it cannot be counted, or only with entries that
+ * are not there, for which the first step would wait. */
 static bool count(const ff_trainer *trainer, uint64_t cache_bytes, ff_cache_fetches *fetches) {
     ff_loader_options input = trainer->train_input;
     ff_cache_plan *plan = NULL;
-    if (trainer->train_count > POSITIONS_MOST) return false;
+    if (trainer->train_count > POSITIONS_MOST || !ff_dataset_has_index(trainer->splits.train))
+        return false;
     input.position = input.first_cut = 0;
     input.block = trainer->block;
     input.group = trainer->group;
@@ -21,7 +23,7 @@ static bool count(const ff_trainer *trainer, uint64_t cache_bytes, ff_cache_fetc
     return done;
 }
 
-void ff_fetches_print(FILE *out, const ff_trainer *trainer) {
+void ff_fetches_print(FILE *out, const ff_trainer *trainer, const ff_loader_info *loader) {
     const ff_dataset *set = trainer->splits.train;
     ff_cache_fetches fetches;
     const char *place;
@@ -40,4 +42,5 @@ void ff_fetches_print(FILE *out, const ff_trainer *trainer) {
     fprintf(out,
             "; with --cache-size %lluM, which has all of the set, only the first one does, %s\n",
             (unsigned long long)(set_bytes >> 20) + 1, ff_say_bytes(set_bytes).text);
+    if (loader->cache_wanted) fprintf(out, "               %s\n", ff_loader_say_cache(loader).text);
 }

@@ -155,7 +155,7 @@ static void print_loader(FILE *out, const ff_trainer *trainer) {
             verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     fprintf(out, "reading        %s\n", ff_loader_say_reading(&feed.loader).text);
-    ff_fetches_print(out, trainer);
+    ff_fetches_print(out, trainer, &feed.loader);
     ff_promise_print(out, &trainer->promise);
 }
 

@@ -240,20 +240,36 @@ void ff_ahead_plan_first(ff_ahead_plan *plan, uint64_t first) {
     plan->first_end = small ? first + plan->sequence.rows : 0;
 }
 
+/* What locates the samples at these places: once more if others lie there than was taken. */
+static void bring_places(const ff_loader_settings *settings, const uint64_t *place,
+                         uint64_t *number, size_t count) {
+    const ff_storage_order *storage = &settings->storage;
+    bool moved;
+    do {
+        moved = false;
+        for (size_t i = 0; i < count; i++) number[i] = ff_storage_order_at(storage, place[i]);
+        ff_dataset_bring_samples(settings->dataset, number, count);
+        for (size_t i = 0; i < count; i++) {
+            (void)!ff_storage_order_prove(storage, place[i], NULL); /* rows report why not */
+            moved |= ff_storage_order_at(storage, place[i]) != number[i];
+        }
+    } while (moved);
+}
+
 /* What locates the samples of rows. */
 static void bring_rows(ff_ahead_plan *plan, uint64_t first, uint64_t end) {
     const ff_sequence *sequence = &plan->sequence;
-    uint64_t *number;
+    uint64_t *place; /* and, as many again, the numbers there */
     size_t count = 0;
-    if (ff_alloc(&number, end - first, sizeof *number, "a plan", NULL) != FF_OK) return;
+    if (ff_alloc(&place, 2 * (end - first), sizeof *place, "a plan", NULL) != FF_OK) return;
     for (uint64_t at = first; at < end && at / sequence->rows < sequence->total_batches; at++) {
         const ff_sequence_batch batch = ff_sequence_at(sequence, at / sequence->rows);
         const uint32_t row = (uint32_t)(at % sequence->rows);
         ff_rows_begin(&plan->rows, &batch);
-        if (row < batch.count) number[count++] = ff_rows_sample(&plan->rows, &batch, row);
+        if (row < batch.count) place[count++] = ff_rows_place(&plan->rows, &batch, row);
     }
-    ff_dataset_bring_samples(plan->rows.settings->dataset, number, count);
-    free(number);
+    bring_places(plan->rows.settings, place, place + (end - first), count);
+    free(place);
 }
 
 void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first) {
@@ -262,6 +278,8 @@ void ff_ahead_plan_bring(ff_ahead_plan *plan, uint64_t first) {
     } else if (!plan->whole_index) {
         ff_dataset_bring_index(plan->rows.settings->dataset);
         plan->whole_index = true;
+        /* Rows report why not. */
+        (void)!ff_storage_order_settle(&plan->rows.settings->storage, NULL);
     }
 }
 

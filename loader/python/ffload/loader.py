@@ -185,6 +185,9 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
             raise UsageError("transform=%r: wanted a function of a batch" % (transform,))
         self._soft, self._transform = targets == "soft", transform
         self._open()
+        if self._about["advice"]:
+            import warnings
+            warnings.warn("%s: %s" % (self.dataset.path, self._about["advice"]), stacklevel=2)
         # Where the next iteration begins, and whether the library's loader stands there.
         self._epoch = 0
         self._stands = True
@@ -258,7 +261,7 @@ class Loader(AsDataLoader, Iterating[Batch], Selecting):
 
     def describe(self) -> Dict[str, Any]:
         """batches, samples, rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
-        and reason (why this one), reading, tensors. Names are percent-escaped."""
+        and reason (why this one), reading, advice ("", or why a cache is too small), tensors. Names are percent-escaped."""
         return dict(self._about)
 
     def close(self) -> None:

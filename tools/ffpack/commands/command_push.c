@@ -102,6 +102,8 @@ int ff_command_pull(int argc, char **argv) {
     int64_t jobs = JOBS;
     int progress = 0;
     const ff_option table[] = {
+        {"output", 'o', FF_OPTION_STRING, "DIR", &options.folder, NULL, 0, 0,
+         "the new folder, if it does not follow URL"},
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
          "replace DIR if it exists; the old set stays until the new one is complete"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &jobs, NULL, 1, 64,
@@ -123,15 +125,16 @@ int ff_command_pull(int argc, char **argv) {
     char *kept = NULL;
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
-    if (status == FF_OK && operands.count != 2)
-        status = ff_fail(&error, FF_USAGE, "pull: wanted ffpack pull URL DIR, see --help");
+    if (status == FF_OK && operands.count != (options.folder ? 1 : 2))
+        status = ff_fail(&error, FF_USAGE,
+                         "pull: wanted ffpack pull URL DIR, or URL -o DIR, see --help");
     if (status == FF_OK) {
         options.url = operands.operand[0];
-        options.folder = operands.operand[1];
+        if (!options.folder) options.folder = operands.operand[1];
         options.jobs = (int)jobs;
         ff_progress_show_as((ff_progress_form)progress);
         ff_interrupt_install(0);
-        status = ff_storage_use(&options.storage, operands.operand, 2, &error);
+        status = ff_storage_use(&options.storage, operands.operand, (size_t)operands.count, &error);
         if (status == FF_OK) status = ff_pull_run(&options, &report, &error);
         if (status != FF_OK && status != FF_USAGE) kept = ff_command_kept(options.folder);
     }
