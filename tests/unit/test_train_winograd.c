@@ -185,7 +185,11 @@ static void is_not_chosen_for_other_blocks(void **state) {
     compute->dtype = FF_BF16;
     assert_false(ff_winograd_fits(compute, &shape));
     compute->dtype = FF_F32;
-    shape.input.block = shape.output.block = 16;
+    shape.input.block = 16;
+    assert_false(ff_winograd_fits(compute, &shape));
+    shape.output.block = 16;
+    assert_false(ff_winograd_fits(compute, &shape));
+    shape.input.block = 8;
     assert_false(ff_winograd_fits(compute, &shape));
     ff_compute_close(&compute);
 }

@@ -38,9 +38,9 @@ enum {
 typedef void (*line)(const V *from, ptrdiff_t step, V *to, ptrdiff_t to_step);
 
 /* Values at p and -p, of their even and odd parts: even + p odd, even - p odd. */
-FF_AVX2 FF_INLINE void pair(V even, V odd, const float p, V *plus, V *minus) {
-    *plus = SUM(odd, p, even);
-    *minus = SUM(odd, -p, even);
+FF_AVX2 FF_INLINE void pair(const V *even, const V *odd, const float p, V *plus, V *minus) {
+    *plus = SUM(*odd, p, *even);
+    *minus = SUM(*odd, -p, *even);
 }
 
 /* B', 6 to 6: the polynomials that are 0 at all points but one, of degree 4; the last of 5. */
@@ -48,8 +48,10 @@ FF_AVX2 FF_INLINE void of_input(const V *from, ptrdiff_t step, V *to, ptrdiff_t 
     const V d0 = from[0], d1 = from[step], d2 = from[2 * step], d3 = from[3 * step],
             d4 = from[4 * step], d5 = from[5 * step];
     to[0] = SUM(d0, A2 * B2, SUM(d2, -(A2 + B2), d4));
-    pair(SUM(d2, -B2, d4), SUM(d1, -B2, d3), A, to + to_step, to + 2 * to_step);
-    pair(SUM(d2, -A2, d4), SUM(d1, -A2, d3), B, to + 3 * to_step, to + 4 * to_step);
+    const V even = SUM(d2, -B2, d4), odd = SUM(d1, -B2, d3);
+    const V even2 = SUM(d2, -A2, d4), odd2 = SUM(d1, -A2, d3);
+    pair(&even, &odd, A, to + to_step, to + 2 * to_step);
+    pair(&even2, &odd2, B, to + 3 * to_step, to + 4 * to_step);
     to[5 * to_step] = SUM(d1, A2 * B2, SUM(d3, -(A2 + B2), d5));
 }
 
@@ -67,8 +69,10 @@ FF_AVX2 FF_INLINE void to_output(const V *from, ptrdiff_t step, V *to, ptrdiff_t
 FF_AVX2 FF_INLINE void of_gradient(const V *from, ptrdiff_t step, V *to, ptrdiff_t to_step) {
     const V y0 = from[0], y1 = from[step], y2 = from[2 * step], y3 = from[3 * step];
     to[0] = y0;
-    pair(SUM(y2, A2, y0), SUM(y3, A2, y1), A, to + to_step, to + 2 * to_step);
-    pair(SUM(y2, B2, y0), SUM(y3, B2, y1), B, to + 3 * to_step, to + 4 * to_step);
+    const V even = SUM(y2, A2, y0), odd = SUM(y3, A2, y1);
+    const V even2 = SUM(y2, B2, y0), odd2 = SUM(y3, B2, y1);
+    pair(&even, &odd, A, to + to_step, to + 2 * to_step);
+    pair(&even2, &odd2, B, to + 3 * to_step, to + 4 * to_step);
     to[5 * to_step] = y3;
 }
 
@@ -76,8 +80,9 @@ FF_AVX2 FF_INLINE void of_gradient(const V *from, ptrdiff_t step, V *to, ptrdiff
 FF_AVX2 FF_INLINE void of_filter(const V *from, ptrdiff_t step, V *to, ptrdiff_t to_step) {
     const V g0 = from[0], g1 = from[step], g2 = from[2 * step];
     to[0] = g0 * ALL(1 / (A2 * B2));
-    pair(SUM(g2, NA * A2, g0 * ALL(NA)), g1, NA * A, to + to_step, to + 2 * to_step);
-    pair(SUM(g2, NB * B2, g0 * ALL(NB)), g1, NB * B, to + 3 * to_step, to + 4 * to_step);
+    const V even = SUM(g2, NA * A2, g0 * ALL(NA)), even2 = SUM(g2, NB * B2, g0 * ALL(NB));
+    pair(&even, &g1, NA * A, to + to_step, to + 2 * to_step);
+    pair(&even2, &g1, NB * B, to + 3 * to_step, to + 4 * to_step);
     to[5 * to_step] = g2;
 }
 
