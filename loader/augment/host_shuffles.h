@@ -95,10 +95,11 @@ typedef struct ff_piece_source {
     ptrdiff_t count;
 } ff_piece_source;
 
-static __attribute__((noinline)) void ff_piece_copy(uint8_t to[FF_PIECE_BYTES],
-                                                    const ff_piece_source *s, ptrdiff_t at) {
-    const ptrdiff_t begin = at > 0 ? at : 0,
-                    end = at + FF_PIECE_BYTES < s->count ? at + FF_PIECE_BYTES : s->count;
+/* The bytes from `at` on that are inside the sample; others become 0. */
+__attribute__((noinline, unused)) static void
+ff_piece_copy(uint8_t to[FF_PIECE_BYTES], const ff_piece_source *s, ptrdiff_t at) {
+    const ptrdiff_t begin = at > 0 ? at : 0;
+    const ptrdiff_t end = at + FF_PIECE_BYTES < s->count ? at + FF_PIECE_BYTES : s->count;
     memset(to, 0, FF_PIECE_BYTES);
     if (begin < end) memcpy(to + (begin - at), s->bytes + begin, (size_t)(end - begin));
 }
