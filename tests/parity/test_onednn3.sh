@@ -22,7 +22,10 @@ fi
 if make -s -j"$(nproc)" BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" \
     $(printf "$build/tests/test_%s " $tests) >>"$scratch/log" 2>&1; then
     result 0 "builds against $(grep -o 'oneDNN: found, version [0-9.x]*' "$scratch/log")"
-    for name in $tests; do "$build/tests/test_$name" || failed=1; done
+    for name in $tests; do # a skip, which cmocka prints as "not ok 3 # SKIP test_name", as tests/run shows it
+        "$build/tests/test_$name" | sed -E 's/^not ok ([0-9]+) # SKIP (.*)/ok \1 - \2 # SKIP/'
+        [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+    done
 else
     result 1 "builds against oneDNN 3.x"; tail -5 "$scratch/log"
 fi
