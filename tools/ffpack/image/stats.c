@@ -52,8 +52,7 @@ static inline __attribute__((always_inline)) void sum_rows(struct ff_stats_sums 
                                                            const uint8_t *values, size_t count) {
     while (count >= lanes) {
         const size_t left = count / lanes, rows = left < ROWS ? left : ROWS;
-        uint16_t total[LANES], low[LANES], high[LANES];
-        for (size_t i = 0; i < lanes; i++) total[i] = low[i] = high[i] = 0;
+        uint16_t total[LANES] = {0}, low[LANES] = {0}, high[LANES] = {0};
         for (size_t row = 0; row < rows; row++, values += lanes)
             for (size_t i = 0; i < lanes; i++) {
                 const uint16_t square = (uint16_t)(values[i] * values[i]);
@@ -79,7 +78,7 @@ static inline __attribute__((always_inline)) void sum_rows(struct ff_stats_sums 
 }
 
 FF_CLONES static void sum_run(struct ff_stats_sums *sum, const uint8_t *values, size_t count) {
-    sum_rows(sum, 1, 32, values, count); /* fewer to clear and to add up: a plane may be short */
+    sum_rows(sum, 1, 32, values, count); /* fewer to add up: a plane may be short */
 }
 
 FF_CLONES static void sum_three(struct ff_stats_sums *sum, const uint8_t *pixels, size_t count) {
