@@ -1,6 +1,7 @@
 /* ffinspect's arithmetic and texts: statistics against plain sums, ranges, names, NumPy headers,
  * and what happens when a shard shrinks while it is read. */
 #include "format/base/readable.h"
+#include "tests/unit/address_space.h"
 #include "tests/unit/format_set.h"
 #include "tools/ffinspect/checks/stats.h"
 #include "tools/ffinspect/facts/label.h"
@@ -8,7 +9,6 @@
 #include "tools/ffinspect/npy.h"
 
 #include <math.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,17 +211,14 @@ static void storage_order_of_numbers_takes_no_memory(void **state) {
 static int order_in_little_memory(ff_dataset *dataset) {
     ff_storage_order order;
     ff_error failure = {0};
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
-    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + 8 * ff_dataset_count(dataset);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (!limit_address_space(8 * ff_dataset_count(dataset))) return 2;
     if (ff_dataset_storage_order(dataset, &order, &failure) != FF_NO_MEMORY) return 3;
     return !strstr(failure.message, "left of its address space (ulimit -v); a set packed");
 }
 
 static void storage_order_without_memory_is_refused(void **state) {
     (void)state;
+    if (!address_space_is_own()) skip();
     char *folder = new_folder();
     set_spec spec = some_set();
     spec.height = spec.width = 1;

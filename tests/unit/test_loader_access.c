@@ -1,11 +1,11 @@
 /* Sets that memory cannot keep: which way of reading is chosen, and that batches are the same in
  * every way. */
 #include "loader/host/loader.h"
+#include "tests/unit/address_space.h"
 #include "tests/unit/format_set.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,13 +115,9 @@ static int load_in_little(const set_spec *set, ff_order_kind order) {
     ff_dataset *dataset;
     ff_loader *loader;
     ff_slot *slot;
-    unsigned long pages = 0;
     ff_loader_options options = ff_loader_defaults();
     options.batch = 8, options.order = order, options.threads = 0, options.epochs = 1;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
-    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (32u << 20);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (!limit_address_space(32u << 20)) return 2;
     if (ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, error) != FF_OK) return 3;
     const ff_status status = ff_loader_create(&loader, dataset, &options, error);
     if (set->zstd)
@@ -136,6 +132,7 @@ static int load_in_little(const set_spec *set, ff_order_kind order) {
 
 static void sets_beyond_the_address_space(void **state) {
     (void)state;
+    if (!address_space_is_own()) skip();
     for (int zstd = 0; zstd < 2; zstd++) {
         set_spec set = plain_set(160);
         set.height = set.width = 256;
@@ -159,13 +156,9 @@ static uint64_t memory_beside_slots(const set_spec *set, uint32_t slots) {
     ff_error failure = {0}, *error = &failure;
     ff_dataset *dataset;
     ff_loader *loader;
-    unsigned long pages = 0;
     ff_loader_options options = ff_loader_defaults();
     options.batch = 16, options.threads = 0, options.slots = slots;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
-    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (512u << 20);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (!limit_address_space(512u << 20)) return 2;
     if (ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, error) != FF_OK) return 3;
     if (ff_loader_create(&loader, dataset, &options, error) != FF_OK) return 4;
     return ff_loader_describe(loader).memory.bytes;
@@ -174,6 +167,7 @@ static uint64_t memory_beside_slots(const set_spec *set, uint32_t slots) {
 /* Batches that will be allocated are no memory for files. */
 static void slots_take_memory(void **state) {
     (void)state;
+    if (!address_space_is_own()) skip();
     set_spec set = plain_set(32);
     uint64_t *left =
         mmap(NULL, 2 * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

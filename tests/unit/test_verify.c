@@ -1,11 +1,11 @@
 /* Every byte is covered: every single-bit flip and every truncation of every file of a tiny set is
  * found by ff_verify_split, and none makes the reader crash. */
 #include "format/disk/checksum.h"
+#include "tests/unit/address_space.h"
 #include "tests/unit/format_set.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -295,11 +295,7 @@ static void shard_shrinks_while_open(void **state) {
 static int build_and_verify(const set_spec *set) {
     ff_writer_result result;
     ff_error failure = {0}, *error = &failure;
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
-    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (16u << 20);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (!limit_address_space(16u << 20)) return 2;
     if (ff_index_build(set->folder, NULL, &result, NULL, error) == FF_OK) {
         if (result.shard_count != 40 || result.file_bytes < (48u << 20)) return 3;
         if (ff_verify_split(set->folder, NULL, 1, NULL, NULL, error) == FF_OK) return 0;
