@@ -153,7 +153,8 @@ static void is_chosen(void **state) {
         {square(64, 56, 64, 8, 8), false},   /* half a panel */
         {square(64, 16, 16, 32, 32), false}, /* too few products for the transforms */
         {square(64, 64, 64, 5, 5), false},   /* tiles mostly outside of the image */
-        {square(2, 512, 512, 4, 4), false},  /* too few tiles for the filters */
+        {square(64, 512, 512, 3, 3), false}, /* too few tiles for the filters */
+        {square(1, 512, 512, 4, 4), true},   /* as in larger batches */
         {{64, 64, 16, 16, 64, 3, 2, 1, false, false, false, 1}, false},
         {{64, 64, 16, 16, 64, 3, 1, 0, false, false, false, 1}, false},
         {{64, 64, 16, 16, 64, 5, 1, 1, false, false, false, 1}, false},
@@ -168,6 +169,27 @@ static void is_chosen(void **state) {
         const size_t bytes = ff_winograd_scratch(compute, &shape) * sizeof(float);
         assert_int_equal(conv->scratch_bytes == bytes, cases[i].taken);
         compute->ops->conv_destroy(compute, conv);
+    }
+    ff_compute_close(&compute);
+}
+
+/* An evaluation may have other batches than the training. */
+static void a_sample_has_the_same_outputs_in_every_batch(void **state) {
+    (void)state;
+    dice d = {.seed = 35};
+    ff_compute *compute = opened(NULL, 2);
+    for (int side = 3; side <= 8; side++) {
+        const conv_case whole = square(37, 128, 64, side, side),
+                        one = square(1, 128, 64, side, side);
+        operands all = draw_operands(&d, &whole), last = all;
+        last.x += 36 * 128 * side * side;
+        conv_results of_all = run_with(NULL, 2, &whole, &all);
+        conv_results of_last = run_with(NULL, 2, &one, &last);
+        const size_t ys = (size_t)(64 * side * side);
+        assert_memory_equal(of_all.y + 36 * ys, of_last.y, ys * sizeof(float));
+        free_results(&of_all);
+        free_results(&of_last);
+        free_operands(&all);
     }
     ff_compute_close(&compute);
 }
@@ -244,6 +266,7 @@ int main(void) {
         cmocka_unit_test(groups_of_filters_match),
         cmocka_unit_test(gradients_of_halves_add_up),
         cmocka_unit_test(is_chosen),
+        cmocka_unit_test(a_sample_has_the_same_outputs_in_every_batch),
         cmocka_unit_test(is_not_chosen_for_other_blocks),
         cmocka_unit_test(weights_are_shared),
     };

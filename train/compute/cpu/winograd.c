@@ -16,6 +16,7 @@ enum {
      * measured rates of 30 shapes, 16 to 512 channels, 16 to 65536 pixels. */
     CHANNEL_COST = 1000,
     FILTER_COST = 1300,
+    IMAGES = 16, /* for which it has to take less time */
     /* Tiles that are transformed, multiplied and transformed back at once, by a thread and by all
      * threads. Twice and half as many make no difference there. */
     FORWARD_TILES = 48,
@@ -56,12 +57,15 @@ static size_t channels_of(const ff_tensor *t) {
     return (size_t)ff_tensor_padded_channels(t);
 }
 
-/* Whether it takes less time than a direct convolution, by their products and transforms. */
+/* Whether it takes less time than a direct convolution, by their products and transforms. For the
+ * same number of images always: a sample has the same outputs in every batch. */
 static bool pays_off(const ff_conv_shape *s) {
     const size_t in = channels_of(&s->input), out = channels_of(&s->output), pairs = in * out;
-    const size_t pixels = (size_t)s->output.n * (size_t)s->output.h * (size_t)s->output.w;
+    const size_t pixels = IMAGES * (size_t)s->output.h * (size_t)s->output.w;
     const size_t tile = POINTS * pairs + CHANNEL_COST * (in + out);
-    return tiles_of(&s->output) * tile + FILTER_COST * pairs < 9 * pixels * pairs;
+    ff_tensor images = s->output;
+    images.n = IMAGES;
+    return tiles_of(&images) * tile + FILTER_COST * pairs < 9 * pixels * pairs;
 }
 
 bool ff_winograd_fits(const ff_compute *compute, const ff_conv_shape *s) {

@@ -13,8 +13,8 @@
 
 #include "train/compute/compute.h"
 
-/* Whether a convolution can be computed here, and is faster than a direct one, for this processor
- * and this batch. */
+/* Whether a convolution can be computed here, and is faster than a direct one, on this processor.
+ * The answer is the same for every batch size. */
 bool ff_winograd_fits(const ff_compute *compute, const ff_conv_shape *shape);
 
 /* Floats of the scratch of every pass. */
