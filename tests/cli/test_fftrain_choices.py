@@ -343,7 +343,7 @@ for name in ("bce", "bce-sum"):
     fftrain(*TRAINED, "--loss", name, "--lr", 0, "--epochs", 1, "--out", "still-" + name)
 mean, total = (epochs("still-" + name)[0]["train_loss"] for name in ("bce", "bce-sum"))
 tap.ok(abs(mean * starts("still-bce")[0]["classes"] / total - 1) < 1e-8 and 0.4 < mean < 1.2, "bce-sum is bce times the classes", (mean, total))
-one, other = epochs("loss-mean")[-1], evaluated("set", "-c", "loss-mean/checkpoints/last")
+one, other = epochs("loss-mean")[-1], evaluated("set", "-c", "loss-mean/checkpoints/last", "--batch", 20)
 tap.ok(one["val_loss"] == other.get("loss"), "evaluation has cross-entropy, as fftrain evaluate", (one, other))
 MIXED = [*TRAINED, "--loss", "bce=0.2", "--augment", "mixup,cutmix", "--label-smoothing", 0.1, "--schedule", "constant"]
 fftrain(*MIXED, "--epochs", 1, "--out", "loss-short")
