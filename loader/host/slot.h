@@ -112,8 +112,8 @@ typedef struct ff_loader_info {
     /* The number of a group's blocks that can be read whole, if the memory is too small for all:
      * each block is then read in parts. 0 = groups fit. */
     uint64_t ahead_blocks;
-    /* Of a set behind a URL whose cache has less than the pieces that its order mixes: both in
-     * bytes. Else 0. */
+    /* If the cache of a set behind a URL is smaller than the pieces that the order mixes: the bytes
+     * of the cache and of the pieces. Else 0. */
     uint64_t cache_bytes, cache_wanted;
 } ff_loader_info;
 

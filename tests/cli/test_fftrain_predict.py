@@ -58,7 +58,7 @@ def numbers(lines):
 
 
 def alike(lines, others):
-    """The same numbers, but for the last digits, which a sample's place in its batch may change."""
+    """The same numbers; a sample's place in its batch may change the last digits."""
     flat = [[(one[2], *(top["probability"] for top in one[3])) for one in numbers(each)] for each in (lines, others)]
     return [one[:2] for one in numbers(lines)] == [one[:2] for one in numbers(others)] and all(
         abs(x - y) < 1e-6 for one, other in zip(*flat) for x, y in zip(one, other))

@@ -73,7 +73,7 @@ def png(value):
 
 
 def make_swapped():
-    """A set that is stored in the order of its archive: that of numbers, but for some neighbours and for some in the same place of two shards."""
+    """A set that is stored in the order of its archive: some neighbours are swapped, and so are some samples at the same place of two shards."""
     numbers = list(range(SWAPPED))
     for at, other in [(at, at + 1) for at in range(8192, SWAPPED, 20)] + [(at, at + 4096) for at in range(0, 4096, 100)]:
         numbers[at], numbers[other] = numbers[other], numbers[at]

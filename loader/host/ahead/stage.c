@@ -259,7 +259,7 @@ static void bring_places(const ff_loader_settings *settings, const uint64_t *pla
 /* What locates the samples of rows. */
 static void bring_rows(ff_ahead_plan *plan, uint64_t first, uint64_t end) {
     const ff_sequence *sequence = &plan->sequence;
-    uint64_t *place; /* and, as many again, the numbers there */
+    uint64_t *place; /* [2 * (end - first)]: the places, then the numbers of their samples */
     size_t count = 0;
     if (ff_alloc(&place, 2 * (end - first), sizeof *place, "a plan", NULL) != FF_OK) return;
     for (uint64_t at = first; at < end && at / sequence->rows < sequence->total_batches; at++) {

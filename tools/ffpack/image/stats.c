@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row has at most LANES values; as many rows as ROWS add up in 16 bits, which every instruction
- * set has lanes for. */
+/* A row has at most LANES values. Sums of ROWS rows fit in 16 bits; every instruction set has lanes
+ * of 16 bits. */
 enum { LANES = 48, ROWS = UINT16_MAX / UINT8_MAX };
 
 typedef unsigned __int128 u128;

@@ -174,6 +174,7 @@ done:
     job->directory = NULL;
     return status;
 }
+
 /* The split of which mean and std are computed: packed with stand-ins, then completed. */
 static ff_status pack_counted(pack *job, ff_pack_split *packing, ff_finishing *end,
                               ff_error *error) {

@@ -18,7 +18,7 @@ enum {
     FILTER_COST = 1300,
     IMAGES = 16, /* for which it has to take less time */
     /* Tiles that are transformed, multiplied and transformed back at once, by a thread and by all
-     * threads. Twice and half as many make no difference there. */
+     * threads. Half and twice as many take the same time there. */
     FORWARD_TILES = 48,
     GRADIENT_TILES = 96,
     /* Pairs of channels whose transformed filters, of 9 MiB, stay in the L3. */
@@ -85,7 +85,7 @@ typedef struct convolution {
     ff_winograd_matrices filters, inputs, outputs; /* of the first group and thread */
 } convolution;
 
-/* Columns of filters of so many rows that are transformed at once. */
+/* How many columns of filters are transformed at once, if the filters have `rows` rows. */
 static size_t group_of(size_t rows, size_t columns) {
     const size_t group = MOST_PAIRS / rows / PANEL * PANEL;
     return least(group ? group : PANEL, columns);
@@ -95,7 +95,7 @@ static convolution convolution_of(const ff_tensor *input, const ff_tensor *outpu
                                   float *scratch) {
     const size_t in = channels_of(input), out = channels_of(output);
     const size_t group = group_of(in, out), tiles = tiles_of(output), each = (size_t)threads;
-    /* as many for each thread, if there are enough */
+    /* every thread gets the same number of chunks, if there are enough tiles */
     const size_t chunks = least(quotient(quotient(tiles, FORWARD_TILES), each) * each, tiles);
     const size_t chunk = quotient(tiles, chunks);
     convolution c = {
