@@ -2,6 +2,8 @@
  * rounded once. */
 #include "tests/unit/conv_case.h"
 
+#include "train/compute/cpu/winograd.h"
+
 static int open_table(void **state) {
     const ff_compute_options options = {.threads = 2, .precision = FF_PRECISION_BF16};
     ff_compute *compute = NULL;
@@ -23,18 +25,26 @@ static float *random_bf16(const ff_compute *compute, dice *d, size_t count) {
     return values;
 }
 
-/* Half a unit in the last place of bf16 (`wide`: none), and the rounding of f32 sums, relative to
- * the root mean square. */
-static void assert_rounded(const char *what, const double *right, const float *got, size_t count,
-                           bool wide) {
+/* The rounding of sums in f32, relative to the root mean square: added one by one, and Winograd's
+ * (test_train_winograd.c). */
+static const double ADDED = 4e-6, WINOGRAD = 3e-5;
+
+/* Half a unit in the last place of bf16 (`wide`: none), and the rounding of the sums. */
+static void assert_sums(const char *what, const double *right, const float *got, size_t count,
+                        bool wide, double rounding) {
     double squares = 0;
     for (size_t i = 0; i < count; i++) squares += right[i] * right[i];
-    const double sums = 4e-6 * (sqrt(squares / (double)count) + 1e-6);
+    const double sums = rounding * (sqrt(squares / (double)count) + 1e-6);
     for (size_t i = 0; i < count; i++) {
         const double apart = fabs(right[i] - (double)got[i]);
         if (!(apart <= (wide ? 0 : fabs(right[i]) / 256) + sums))
             fail_msg("%s[%zu of %zu]: %.9g, not %.9g", what, i, count, (double)got[i], right[i]);
     }
+}
+
+static void assert_rounded(const char *what, const double *right, const float *got, size_t count,
+                           bool wide) {
+    assert_sums(what, right, got, count, wide, ADDED);
 }
 
 static double *doubles(size_t count) {
@@ -88,16 +98,34 @@ static void *hold(ff_compute *compute, const ff_conv *conv, const float *w, size
 }
 
 static void check_weights(ff_compute *compute, const ff_conv *conv, void *dw, const double *right,
-                          size_t count) {
+                          size_t count, double rounding) {
     float *held = take_floats(compute, compute->dtype, dw, conv->weight_count);
     float *got = floats(count), *again = floats(conv->weight_count);
     compute->ops->conv_export(conv, held, got);
-    assert_rounded("dw", right, got, count, false);
+    assert_sums("dw", right, got, count, false, rounding);
     compute->ops->conv_import(conv, got, again); /* padding stays zero */
     assert_memory_equal(again, held, conv->weight_count * sizeof *held);
     free(held);
     free(got);
     free(again);
+}
+
+/* By the flags of Linux, not by what the table asks. */
+static bool has_amx(void) {
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    assert_non_null(file);
+    while (!found && getline(&line, &room, file) >= 0) found = strstr(line, " amx_bf16") != NULL;
+    free(line);
+    fclose(file);
+    return found;
+}
+
+/* Whether the table computes a convolution by winograd.h: AMX is faster. */
+static bool is_winograd(ff_compute *compute, const ff_conv_shape *s) {
+    return !has_amx() && ff_winograd_fits(compute, s);
 }
 
 static void check_conv(ff_compute *compute, dice *d, const conv_case *k) {
@@ -110,6 +138,7 @@ static void check_conv(ff_compute *compute, dice *d, const conv_case *k) {
     float *dy = random_bf16(compute, d, ys), *bias = random_bf16(compute, d, channels);
     for (size_t o = (size_t)k->o; o < channels; o++) bias[o] = 0;
     const conv_sums right = sum_conv(k, &s, x, w, bias, dy);
+    const double rounding = is_winograd(compute, &s) ? WINOGRAD : ADDED;
     ff_conv *conv;
     assert_ok(ops->conv_create(compute, &s, NULL, &conv, error));
     void *held = hold(compute, conv, w, weights), *bias_copy;
@@ -126,16 +155,16 @@ static void check_conv(ff_compute *compute, dice *d, const conv_case *k) {
     if (!k->images) ops->conv_backward_data(compute, conv, dy_laid, held, dx, scratch);
     assert_ok(ff_compute_check(compute, error));
     got = take_tensor(compute, &s.output, y);
-    assert_rounded("y", right.y, got, ys, false);
+    assert_sums("y", right.y, got, ys, false, rounding);
     free(got);
     if (!k->images) {
         got = take_tensor(compute, &s.input, dx);
-        assert_rounded("dx", right.dx, got, xs, false);
+        assert_sums("dx", right.dx, got, xs, false, rounding);
         free(got);
     } else
         ff_compute_release(compute, dx);
     if (!k->frozen)
-        check_weights(compute, conv, dw, right.dw, weights);
+        check_weights(compute, conv, dw, right.dw, weights, rounding);
     else
         ff_compute_release(compute, dw);
     got = take_floats(compute, FF_F32, db, channels);
@@ -159,6 +188,7 @@ static void conv_is_rounded_once(void **state) {
     static const conv_case nets[] = {
         {2, 3, 32, 32, 24, 2, 1, 0, true, true, true, 1},
         {2, 64, 14, 14, 64, 3, 1, 1, false, false, false, 1},
+        {2, 128, 12, 14, 128, 3, 1, 1, true, false, false, 1},
         {2, 3, 32, 32, 64, 7, 2, 3, false, true, false, 1},
         {2, 3, 32, 32, 64, 3, 1, 1, false, true, false, 1},
         {3, 1, 28, 28, 32, 3, 1, 1, true, true, false, 1},
@@ -175,6 +205,25 @@ static void conv_is_rounded_once(void **state) {
         {2, 17, 6, 2, 16, 4, 3, 1, true, true, false, 1},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) check_conv(*state, &d, &nets[i]);
+}
+
+static void winograd_is_chosen_without_amx(void **state) {
+    ff_compute *compute = *state;
+    if (!compute) skip();
+    static const conv_case cases[] = {
+        {64, 128, 32, 32, 128, 3, 1, 1, false, false, false, 1},
+        {64, 128, 32, 32, 128, 3, 2, 1, false, false, false, 1},
+        {64, 16, 32, 32, 16, 3, 1, 1, false, false, false, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ff_conv_shape shape = conv_case_shape(compute, &cases[i]);
+        ff_conv *conv;
+        assert_ok(compute->ops->conv_create(compute, &shape, NULL, &conv, error));
+        assert_int_equal(conv->scratch_bytes ==
+                             ff_winograd_scratch(compute, &shape) * sizeof(float),
+                         i == 0 && !has_amx());
+        compute->ops->conv_destroy(compute, conv);
+    }
 }
 
 /* ---- linear layers ---- */
@@ -255,6 +304,7 @@ static void other_precisions_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_is_rounded_once),
+        cmocka_unit_test(winograd_is_chosen_without_amx),
         cmocka_unit_test(linear_is_rounded_once),
         cmocka_unit_test(other_precisions_are_refused),
     };

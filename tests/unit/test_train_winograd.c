@@ -1,9 +1,10 @@
-/* 3x3 convolutions by own Winograd, which the oneDNN table takes on processors with AVX2: against
- * the plain loops, with different numbers of threads, and which convolutions are computed so. On
- * processors with AVX-512 the library is limited to AVX2 here. */
+/* 3x3 convolutions by own Winograd: against the plain loops, with different numbers of threads, and
+ * which convolutions the oneDNN table computes so. On processors with AVX-512 the library is
+ * limited to AVX2 here; test_train_bf16_products.c has the table in bf16. */
 #include "tests/unit/conv_case.h"
 
 #include "train/compute/cpu/winograd.h"
+#include "train/compute/cpu/winograd_kernels.h"
 #include "train/compute/vector.h"
 
 static ff_compute *opened(const char *name, int threads) {
@@ -44,6 +45,10 @@ static conv_results run_with(const char *name, int threads, const conv_case *k,
     const conv_results results = run_conv(compute, k, all->x, all->w, all->bias, all->dy);
     ff_compute_close(&compute);
     return results;
+}
+
+static size_t channels_of(const ff_tensor *t) {
+    return (size_t)ff_tensor_padded_channels(t);
 }
 
 static conv_case square(int n, int c, int o, int h, int w) {
@@ -194,25 +199,108 @@ static void a_sample_has_the_same_outputs_in_every_batch(void **state) {
     ff_compute_close(&compute);
 }
 
-/* In bf16, and in blocks of 16 channels, with which AVX-512 computes, everything stays the
- * library's. */
-static void is_not_chosen_for_other_blocks(void **state) {
+/* ---- the loops of every block and dtype, without the table ---- */
+
+/* [out block][in block][3][3][in][out] */
+static float *held_of(const ff_conv_shape *s, const float *oihw) {
+    const int block = s->input.block, inputs = ff_tensor_blocks(&s->input);
+    const int outputs = ff_tensor_blocks(&s->output);
+    float *held = floats((size_t)inputs * outputs * 9 * block * block);
+    for (int o = 0; o < s->output.c; o++)
+        for (int i = 0; i < s->input.c; i++)
+            for (int tap = 0; tap < 9; tap++) {
+                const int pair = o / block * inputs + i / block, lanes = block * block;
+                held[(pair * 9 + tap) * lanes + i % block * block + o % block] = *oihw++;
+            }
+    return held;
+}
+
+/* Results rounded once to the dtype, and sums as exact as Winograd's are. */
+static void assert_near(const char *what, const float *right, const float *got, size_t count,
+                        ff_dtype dtype) {
+    double squares = 0;
+    for (size_t i = 0; i < count; i++) squares += (double)right[i] * (double)right[i];
+    const double sums = 3e-5 * sqrt(squares / (double)count);
+    for (size_t i = 0; i < count; i++) {
+        const double half = dtype == FF_BF16 ? fabs((double)right[i]) / 256 : 0;
+        if (!(fabs((double)right[i] - (double)got[i]) <= half + sums))
+            fail_msg("%s[%zu]: %.9g, not %.9g", what, i, (double)got[i], (double)right[i]);
+    }
+}
+
+static void compare_loops(dice *d, ff_dtype dtype, int block, const conv_case *k) {
+    const size_t xs = (size_t)k->n * k->c * k->h * k->w, ys = (size_t)k->n * k->o * k->h * k->w;
+    const size_t ws = (size_t)k->o * k->c * 9;
+    ff_compute *compute = opened("reference", between(d, 1, 3));
+    ff_conv_shape s = conv_case_shape(compute, k);
+    s.input.block = s.output.block = block;
+    compute->dtype = dtype;
+    compute->element_bytes = ff_dtype_bytes(dtype);
+    operands all = draw_operands(d, k);
+    round_all(compute, all.x, xs);
+    round_all(compute, all.w, ws);
+    round_all(compute, all.dy, ys);
+    round_all(compute, all.bias, (size_t)k->o);
+    conv_results right = run_with("reference", 2, k, &all);
+    float *laid_w = held_of(&s, all.w), *laid_bias = floats(channels_of(&s.output));
+    const size_t held = channels_of(&s.input) * channels_of(&s.output) * 9;
+    memcpy(laid_bias, all.bias, (size_t)k->o * sizeof *laid_bias);
+    void *x = put_tensor(compute, &s.input, all.x), *dy = put_tensor(compute, &s.output, all.dy);
+    void *w = put(compute, dtype, laid_w, held);
+    void *bias = put(compute, dtype, laid_bias, channels_of(&s.output));
+    void *y = room(compute, dtype, ff_tensor_count(&s.output));
+    void *dx = room(compute, dtype, ff_tensor_count(&s.input)), *dw = room(compute, dtype, held);
+    void *scratch = room(compute, FF_F32, ff_winograd_scratch(compute, &s));
+    ff_winograd_forward(compute, &s, x, w, k->bias ? bias : NULL, y, scratch);
+    ff_winograd_backward_data(compute, &s, dy, w, dx, scratch);
+    ff_winograd_backward_weights(compute, &s, x, dy, dw, scratch);
+    float *got[] = {take_tensor(compute, &s.output, y), take_tensor(compute, &s.input, dx),
+                    take_floats(compute, dtype, dw, held), held_of(&s, right.dw)};
+    assert_near("y", right.y, got[0], ys, dtype);
+    assert_near("dx", right.dx, got[1], xs, dtype);
+    assert_near("dw", got[3], got[2], held, dtype);
+    void *memories[] = {x, dy, w, bias, scratch};
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+        ff_compute_release(compute, memories[i]);
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++) free(got[i]);
+    free(laid_w);
+    free(laid_bias);
+    free_results(&right);
+    free_operands(&all);
+    ff_compute_close(&compute);
+}
+
+static void loops_of_all_blocks_match(void **state) {
+    (void)state;
+    static const int channels[] = {32, 57, 64, 96, 128};
+    dice d = {.seed = 36};
+    for (int block = 8; block <= 16; block += 8)
+        for (int i = 0; i < 16; i++) {
+            const ff_dtype dtype = i % 2 ? FF_BF16 : FF_F32;
+            if (!ff_winograd_kernels_of(dtype, block)) continue;
+            conv_case k = square(between(&d, 1, 6), channels[roll(&d, 5)], channels[roll(&d, 5)],
+                                 between(&d, 1, 19), between(&d, 1, 19));
+            k.bias = roll(&d, 2);
+            compare_loops(&d, dtype, block, &k);
+        }
+}
+
+/* Direct convolutions in bf16 are faster on some processors, never slower by much. */
+static void fits_by_block_and_dtype(void **state) {
     (void)state;
     ff_compute *compute = opened("reference", 1);
-    const conv_case k = square(64, 64, 64, 32, 32);
+    const conv_case k = square(64, 128, 128, 32, 32);
     ff_conv_shape shape = conv_case_shape(compute, &k);
     assert_false(ff_winograd_fits(compute, &shape)); /* planes */
-    shape.input.block = shape.output.block = 8;
-    assert_int_equal(ff_winograd_fits(compute, &shape), ff_has_vectors(8));
-    compute->dtype = FF_BF16;
-    assert_false(ff_winograd_fits(compute, &shape));
-    compute->dtype = FF_F32;
-    shape.input.block = 16;
-    assert_false(ff_winograd_fits(compute, &shape));
-    shape.output.block = 16;
-    assert_false(ff_winograd_fits(compute, &shape));
-    shape.input.block = 8;
-    assert_false(ff_winograd_fits(compute, &shape));
+    for (int block = 8; block <= 16; block += 8) {
+        shape.input.block = shape.output.block = block;
+        compute->dtype = FF_F32;
+        assert_int_equal(ff_winograd_fits(compute, &shape), ff_has_vectors(block));
+        compute->dtype = FF_BF16;
+        assert_int_equal(ff_winograd_fits(compute, &shape), ff_has_vectors(block));
+        shape.input.block = 24 - block;
+        assert_false(ff_winograd_fits(compute, &shape));
+    }
     ff_compute_close(&compute);
 }
 
@@ -267,7 +355,8 @@ int main(void) {
         cmocka_unit_test(gradients_of_halves_add_up),
         cmocka_unit_test(is_chosen),
         cmocka_unit_test(a_sample_has_the_same_outputs_in_every_batch),
-        cmocka_unit_test(is_not_chosen_for_other_blocks),
+        cmocka_unit_test(loops_of_all_blocks_match),
+        cmocka_unit_test(fits_by_block_and_dtype),
         cmocka_unit_test(weights_are_shared),
     };
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
