@@ -30,7 +30,7 @@ typedef struct window {
 } window;
 
 /* `before`: the rows and columns of the square before the tile's first. */
-static window window_of(const ff_winograd_images *s, size_t tile, int side, int before) {
+FF_INLINE window window_of(const ff_winograd_images *s, size_t tile, int side, int before) {
     const int column = (int)(tile % s->tiles_wide) * TILE - before;
     const int row = (int)(tile / s->tiles_wide % s->tiles_high) * TILE - before;
     const size_t n = tile / (s->tiles_wide * s->tiles_high);
