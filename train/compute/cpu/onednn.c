@@ -142,13 +142,6 @@ static uint64_t program_bytes(const dnnl_version_t *version, ff_dtype dtype) {
     return version->major == 3 && version->minor < 7 ? PROGRAM_3_BYTES : PROGRAM_3_7_BYTES;
 }
 
-/* In f32 the library has a Winograd of its own for AVX-512, until version 3. In bf16 nothing is
- * faster than AMX. */
-static bool wants_own_winograd(const dnnl_version_t *version, ff_dtype dtype) {
-    if (dtype == FF_BF16) return !has(dnnl_cpu_isa_avx512_core_amx);
-    return !has_avx512() || version->major >= 3;
-}
-
 /* Without these instructions the library computes bf16 by emulation, slower than f32. */
 static ff_status allows(ff_precision precision, ff_error *error) {
     FF_TRY(ff_cpu_allows(precision, error));
@@ -173,7 +166,7 @@ static ff_status open_onednn(ff_compute **compute, const ff_compute_options *opt
     self->block = has_avx512() ? 16 : 8;
     self->type = self->base.dtype == FF_BF16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_version_t *version = dnnl_version();
-    self->own_winograd = wants_own_winograd(version, self->base.dtype);
+    self->winograd = self->base.dtype != FF_BF16 || !has(dnnl_cpu_isa_avx512_core_amx);
     self->base.program_bytes = program_bytes(version, self->base.dtype);
     snprintf(self->base.description, sizeof self->base.description, "onednn %d.%d.%d, %s%s",
              version->major, version->minor, version->patch,

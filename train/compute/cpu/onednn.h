@@ -14,7 +14,7 @@ typedef struct ff_onednn {
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attributes;    /* user-managed scratchpad */
     int block;                           /* channels of a block: 16 with AVX-512, else 8 */
-    bool own_winograd;                   /* winograd.h, and not the library's convolutions */
+    bool winograd;                       /* winograd.h; in bf16 AMX is faster */
     dnnl_data_type_t type;               /* of activations, working weights and their gradients */
     struct ff_planned_product *products; /* onednn_product.h; [product_count] */
     size_t product_count, product_capacity;

@@ -5,8 +5,8 @@
  * order (the direct backward pass of the data), each call reorders the weights into scratch.
  *
  * Images of up to 4 pixels: one matrix product (onednn_dense.c). 3x3 over each channel alone: own
- * loops (fused_depthwise.c), also with the norm and ReLU6 before it. 3x3 of stride 1, where the
- * library has nothing as fast: own Winograd (winograd.c). Else the library's primitives
+ * loops (fused_depthwise.c), also with the norm and ReLU6 before it. 3x3 of stride 1, where a
+ * direct convolution is slower: Winograd (winograd.c). Else the library's primitives
  * (onednn_primitive.c).
  *
  * In bf16 images, activations, weights and the gradients of all of them are bf16, with sums in f32;
@@ -146,7 +146,7 @@ ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     *out = NULL;
     if (ff_fused_depthwise_fits(shape)) return depthwise_create(self, shape, out, error);
     if (own && ff_dense_fits(self, shape)) return ff_dense_create(self, shape, out, error);
-    if (own && self->own_winograd && ff_winograd_fits(compute, shape))
+    if (own && self->winograd && ff_winograd_fits(compute, shape))
         return winograd_create(self, shape, out, error);
     return ff_primitive_create(self, shape, sibling, out, error);
 }

@@ -7,10 +7,8 @@
  * multiple of the block.
  *
  * Algorithm: the gradient of the weights of outputs of up to 4 pixels is one matrix product
- * (onednn_patches.c); with AVX-512 Winograd F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308) for
- * the shapes in which it was measured to be faster, direct convolution otherwise, and always in
- * bf16, for which the library has no Winograd. A fixed rule makes the choice, without timing, so
- * that a run repeats bit for bit. */
+ * (onednn_patches.c), everything else a direct convolution. A fixed rule makes the choice, without
+ * timing, so that a run repeats bit for bit. */
 #include "train/compute/cpu/onednn_primitive.h"
 
 #ifdef FF_HAVE_DNNL
@@ -74,24 +72,13 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
            name && strncmp(name, "ref", 3) == 0;
 }
 
-static bool wants_winograd(const conv *c) {
-    const ff_conv_shape *s = &c->common.base.shape;
-    if (c->common.self->type != dnnl_f32) return false;
-    if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
-    int least = s->input.c < s->output.c ? s->input.c : s->output.c;
-    int side = s->output.h < s->output.w ? s->output.h : s->output.w;
-    if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
-    return least >= 32;
-}
-
-static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
-                              ff_dnnl_md source, ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
+static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, ff_dnnl_md source, ff_dnnl_md any,
+                              dnnl_primitive_desc_t *pd) {
     const ff_conv_shape *s = &c->common.base.shape;
     int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
     int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
     ff_dnnl_conv_desc desc = {
         .pass = FF_DNNL_FORWARD,
-        .algorithm = algorithm,
         .source = source,
         .weights = any,
         .bias = c->bias,
@@ -162,13 +149,11 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(c)) status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
-    if (status != dnnl_success)
-        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+    status = describe(c, which, source, any, &pd);
     if (c->blocked && (status != dnnl_success || is_slow(pd))) {
         if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
         source = c->blocked;
-        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+        status = describe(c, which, source, any, &pd);
     }
     if (status != dnnl_success) return status;
     status = ff_dnnl_md_query(&weights, pd,

@@ -59,16 +59,17 @@ dnnl_status_t ff_dnnl_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engin
     switch (d->pass) {
     case FF_DNNL_FORWARD:
         return dnnl_convolution_forward_primitive_desc_create(
-            pd, engine, dnnl_forward_training, d->algorithm, d->source, d->weights, d->bias,
-            d->destination, d->strides, dilates, d->pad_before, d->pad_after, d->attributes);
+            pd, engine, dnnl_forward_training, dnnl_convolution_direct, d->source, d->weights,
+            d->bias, d->destination, d->strides, dilates, d->pad_before, d->pad_after,
+            d->attributes);
     case FF_DNNL_BACKWARD_DATA:
         return dnnl_convolution_backward_data_primitive_desc_create(
-            pd, engine, d->algorithm, d->source, d->weights, d->destination, d->strides, dilates,
-            d->pad_before, d->pad_after, d->hint, d->attributes);
+            pd, engine, dnnl_convolution_direct, d->source, d->weights, d->destination, d->strides,
+            dilates, d->pad_before, d->pad_after, d->hint, d->attributes);
     default:
         return dnnl_convolution_backward_weights_primitive_desc_create(
-            pd, engine, d->algorithm, d->source, d->weights, d->bias, d->destination, d->strides,
-            dilates, d->pad_before, d->pad_after, d->hint, d->attributes);
+            pd, engine, dnnl_convolution_direct, d->source, d->weights, d->bias, d->destination,
+            d->strides, dilates, d->pad_before, d->pad_after, d->hint, d->attributes);
     }
 }
 
@@ -131,19 +132,19 @@ dnnl_status_t ff_dnnl_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engin
     dnnl_status_t status;
     switch (d->pass) {
     case FF_DNNL_FORWARD:
-        status = dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training, d->algorithm,
-                                                    d->source, d->weights, d->bias, d->destination,
-                                                    d->strides, d->pad_before, d->pad_after);
+        status = dnnl_convolution_forward_desc_init(
+            &desc, dnnl_forward_training, dnnl_convolution_direct, d->source, d->weights, d->bias,
+            d->destination, d->strides, d->pad_before, d->pad_after);
         break;
     case FF_DNNL_BACKWARD_DATA:
-        status = dnnl_convolution_backward_data_desc_init(&desc, d->algorithm, d->source,
+        status = dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, d->source,
                                                           d->weights, d->destination, d->strides,
                                                           d->pad_before, d->pad_after);
         break;
     default:
         status = dnnl_convolution_backward_weights_desc_init(
-            &desc, d->algorithm, d->source, d->weights, d->bias, d->destination, d->strides,
-            d->pad_before, d->pad_after);
+            &desc, dnnl_convolution_direct, d->source, d->weights, d->bias, d->destination,
+            d->strides, d->pad_before, d->pad_after);
     }
     if (status != dnnl_success) return status;
     return dnnl_primitive_desc_create(pd, &desc, d->attributes, engine, d->hint);

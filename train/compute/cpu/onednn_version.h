@@ -41,14 +41,13 @@ typedef enum ff_dnnl_pass {
 
 typedef struct ff_dnnl_conv_desc {
     ff_dnnl_pass pass;
-    dnnl_alg_kind_t algorithm;
     ff_dnnl_md source, weights, bias, destination; /* bias may be NULL */
     dnnl_dims_t strides, pad_before, pad_after;
     dnnl_primitive_desc_t hint; /* the forward descriptor; NULL for FORWARD */
     dnnl_primitive_attr_t attributes;
 } ff_dnnl_conv_desc;
 
-/* dnnl_unimplemented if the library does not have the algorithm. */
+/* A direct convolution; dnnl_unimplemented if the library does not have it. */
 dnnl_status_t ff_dnnl_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                   const ff_dnnl_conv_desc *desc);
 

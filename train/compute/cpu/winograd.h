@@ -1,14 +1,16 @@
 /* 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308), for
- * processors with AVX2 or AVX-512 and dtypes for which oneDNN has no Winograd. A tile of 4x4
- * outputs takes 36 products for each pair of channels instead of 144: y = A' [(G w G') . (B' x B)]
- * A, summed over the channels of the input; x: 6x6 pixels around y's dx: the same of dy, with w
- * turned by half a turn, summed over the channels of the output dw = G' [(B' x B) . (A dy A')] G,
- * summed over all tiles where . multiplies value by value: with the channels, 36 products of
- * matrices. All of this is computed in f32. In bf16 only x, w, dy and the results are rounded: bf16
- * has too few digits for what is between them.
+ * processors with AVX2 or AVX-512. A tile of 4x4 outputs takes 36 products for each pair of
+ * channels instead of 144:
+ *   y = A' [(G w G') . (B' x B)] A, summed over the channels of the input; x: 6x6 pixels around y's
+ *   dx: the same of dy, with w turned by half a turn, summed over the channels of the output
+ *   dw = G' [(B' x B) . (A dy A')] G, summed over all tiles
+ * where . multiplies value by value: with the channels, 36 products of matrices. All of this is
+ * computed in f32. In bf16 only x, w, dy and the results are rounded: bf16 has too few digits for
+ * what is between them.
  *
- * Activations are in blocks of 8 or 16 channels, weights are held as [out block][in block][3][3][8
- * or 16 in][8 or 16 out]. Results have the same bits with any number of threads. */
+ * Activations are in blocks of 8 or 16 channels (`lanes`), weights are held as
+ * [out block][in block][3][3][lanes in][lanes out]. Results have the same bits with any number of
+ * threads. */
 #ifndef FF_TRAIN_CPU_WINOGRAD_H
 #define FF_TRAIN_CPU_WINOGRAD_H
 
