@@ -1,4 +1,5 @@
 """Shared by the tests in Python: TAP lines, the build's programs, running them."""
+import fcntl
 import importlib.util
 import os
 import resource
@@ -57,17 +58,29 @@ def run(arguments, limited=False):
                           preexec_fn=limit_memory if limited and not SANITIZE else None)
 
 
+def made_once(place, *commands):
+    """Whether the commands, which make the folder, have succeeded, now or before; of two tests that want it at once, one waits."""
+    os.makedirs(BUILD, exist_ok=True)
+    with open(place + ".lock", "w") as lock_of_place:
+        fcntl.flock(lock_of_place, fcntl.LOCK_EX)
+        if not os.path.exists(os.path.join(place, "installed")):
+            for command in commands:
+                if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+                    return False
+            open(os.path.join(place, "installed"), "w").close()
+    return True
+
+
 def environment(name, *packages, dependencies=False):
     """A Python in build/NAME with these packages of PyPI, and what they need if so wanted, beside the system's; None where PyPI cannot be reached."""
-    place = os.path.join(BUILD, name)
+    empty, place = os.path.join(BUILD, "empty-environment"), os.path.join(BUILD, name)
     python = os.path.join(place, "bin", "python")
-    if not os.path.exists(os.path.join(place, "installed")):
-        for command in ([sys.executable, "-m", "venv", "--system-site-packages", place],
-                        [python, "-m", "pip", "-q", "install", *([] if dependencies else ["--no-deps"]), *packages]):
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                return None
-        open(os.path.join(place, "installed"), "w").close()
-    return python
+    # Of large packages little is imported, and compiled then.
+    install = [python, "-m", "pip", "-q", "install", "--no-compile", *([] if dependencies else ["--no-deps"]), *packages]
+    if made_once(empty, [sys.executable, "-m", "venv", "--system-site-packages", empty]) and \
+            made_once(place, ["rm", "-rf", place], ["cp", "-a", empty, place], ["rm", os.path.join(place, "installed")], install):
+        return python
+    return None
 
 
 def pillow():
