@@ -116,12 +116,20 @@ if HERE:
     tap.ok(done.returncode == 0 and "precision  " not in done.stdout and same("resumed", "whole") and
            all(one["precision"] == "bf16" for one in starts("resumed")), "a resumed run keeps its precision, and measures nothing",
            done.stdout + done.stderr)
+    bf16("resumed", *NETS["smallnet"], "--epochs", 1)
+    done = fftrain("--resume", "resumed", "--epochs", 2, "--set", "precision=auto")
+    tap.ok(done.returncode == 0 and "precision  " not in done.stdout and same("resumed", "whole"), "and so does one with --set precision=auto",
+           done.stdout + done.stderr)
     if tap.LONG:  # the stem for large images, which the file has, is several times as fast
         deep = [*NETS["resnet18"], "--data", "large", "--epochs", 1]
         done = [train("file", *deep, "--stem", "imagenet"), train("own", *deep, "--precision", "auto"),
                 train("auto", *deep, "--precision", "auto", "--weights", "file")]
         times = [float(re.search(r"takes ([\d.e+]+) ms", starts(run)[0]["precision_reason"])[1]) for run in ("own", "auto")] if not fails(*done) else []
         tap.ok(times and times[1] < times[0] / 2, "auto measures the net that the file of --weights has", [times, fails(*done)])
+        done = train("slow", "--data", "large", "--val", "none", "--model", "smallnet", "--batch", 16, "--samples-per-epoch", 16, "--epochs", 1,
+                     "--precision", "auto", compute=["--compute", "reference"])
+        said = starts("slow")[0]["precision_reason"] if done.returncode == 0 else done.stderr
+        tap.ok(re.fullmatch(r"a step takes [0-9.]+ ms in f32 and [0-9.]+ ms in bf16", said), "steps of seconds have plain numbers, too", said)
     done = train("auto", *SMALL, "--precision", "auto", "--ranks", 2)
     tap.ok(done.returncode == 0 and starts("auto")[0]["precision"] in ("f32", "bf16"), "two ranks choose the same", done.stderr)
 if ONEDNN:

@@ -88,9 +88,9 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         const char *row = out->trainer.recipe; /* on which the file is based */
         const double rate = out->trainer.hyper.learning_rate;
         const char *groups = out->trainer.groups;
-        FF_TRY_DONE(take_sets(&first.set, out, sets, error));
         const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
         const char *precision = out->trainer.precision;
+        FF_TRY_DONE(take_sets(&first.set, out, sets, error));
         FF_TRY_DONE(ff_settings_give_way(out, &first, error));
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;

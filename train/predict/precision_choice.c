@@ -3,14 +3,20 @@
 #include "format/base/memory.h"
 #include "train/predict/step_time.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Noise must not choose the precision that rounds. */
 #define CLEARLY 0.95
 
 static const ff_precision candidates[] = {FF_PRECISION_F32, FF_PRECISION_BF16};
-enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+enum { CANDIDATES = sizeof candidates / sizeof *candidates, MS_BYTES = 32 };
+
+/* "0.118", "2630" */
+static void write_ms(double ns, char text[MS_BYTES]) {
+    const double ms = ns * 1e-6;
+    snprintf(text, MS_BYTES, ms < 999.5 ? "%.3g" : "%.0f", ms);
+}
 
 /* On which kind of device the run is, and this rank's samples of a micro-batch. */
 static ff_status look(const ff_trainer_options *options, bool *cpu, int64_t *samples,
@@ -53,6 +59,7 @@ ff_status ff_precision_choose(const ff_trainer_options *options, ff_precision *p
                          ranks > 1 ? "a rank's CPU" : "this CPU");
     FF_TRY(measure(options, samples, ns, error));
     if (ns[1] < CLEARLY * ns[0]) *precision = FF_PRECISION_BF16;
-    return ff_format(text, error, "a step takes %.3g ms in f32 and %.3g ms in bf16",
-                     ns[0] / ranks * 1e-6, ns[1] / ranks * 1e-6);
+    char ms[CANDIDATES][MS_BYTES];
+    for (int i = 0; i < CANDIDATES; i++) write_ms(ns[i] / ranks, ms[i]);
+    return ff_format(text, error, "a step takes %s ms in f32 and %s ms in bf16", ms[0], ms[1]);
 }
