@@ -126,7 +126,7 @@ if HERE:
                 train("auto", *deep, "--precision", "auto", "--weights", "file")]
         times = [float(re.search(r"takes ([\d.e+]+) ms", starts(run)[0]["precision_reason"])[1]) for run in ("own", "auto")] if not fails(*done) else []
         tap.ok(times and times[1] < times[0] / 2, "auto measures the net that the file of --weights has", [times, fails(*done)])
-        done = train("slow", "--data", "large", "--val", "none", "--model", "smallnet", "--batch", 16, "--samples-per-epoch", 16, "--epochs", 1,
+        done = train("slow", "--data", "large", "--val", "none", "--model", "smallnet", "--batch", 64, "--samples-per-epoch", 64, "--epochs", 1,
                      "--precision", "auto", compute=["--compute", "reference"])
         said = starts("slow")[0]["precision_reason"] if done.returncode == 0 else done.stderr
         tap.ok(re.fullmatch(r"a step takes [0-9.]+ ms in f32 and [0-9.]+ ms in bf16", said), "steps of seconds have plain numbers, too", said)
