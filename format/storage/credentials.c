@@ -1,13 +1,14 @@
 #include "format/storage/credentials.h"
 
 #include "format/base/read.h"
-#include "format/base/text.h"
+#include "format/storage/profile.h"
 #include "format/storage/request.h"
 #include "format/storage/url.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,113 +31,107 @@ void ff_credentials_free(ff_credentials *credentials) {
 
 /* ---- the files of the AWS tools ------------------------------------------------------------- */
 
+/* As the AWS tools have it, which know both variables, the older one first. */
+static const char *profile_variable(void) {
+    return setting("AWS_DEFAULT_PROFILE") ? "AWS_DEFAULT_PROFILE" : "AWS_PROFILE";
+}
+
 static const char *profile_name(void) {
-    const char *name = setting("AWS_PROFILE");
+    const char *name = setting(profile_variable());
     return name ? name : "default";
 }
 
+enum { CREDENTIALS, CONFIG };
+static const struct {
+    const char *variable, *name;
+} files[] = {{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}};
+
 /* The path of ~/.aws/NAME, or of the file that a variable names. */
-static ff_status file_path(char **path, const char *variable, const char *name, ff_error *error) {
-    const char *home = setting("HOME");
-    if (setting(variable)) return ff_copy_string(path, setting(variable), error);
-    return ff_format(path, error, "%s/.aws/%s", home ? home : "", name);
+static ff_status file_path(char **path, int file, ff_error *error) {
+    const char *home = setting("HOME"), *given = setting(files[file].variable);
+    if (given && strncmp(given, "~/", 2) != 0) return ff_copy_string(path, given, error);
+    return ff_format(path, error, "%s/%s%s", home ? home : "", given ? given + 2 : ".aws/",
+                     given ? "" : files[file].name);
 }
 
-/* Whether a line is [NAME] or [profile NAME]. */
-static bool is_heading(const char *line, const char *name) {
-    size_t length = strlen(line);
-    if (*line != '[' || line[length - 1] != ']') return false;
-    line = ff_text_trim(line + 1, (length -= 2, &length));
-    if (length > 8 && !strncmp(line, "profile ", 8)) {
-        length -= 8;
-        line = ff_text_trim(line + 8, &length);
-    }
-    return length == strlen(name) && !memcmp(line, name, length);
-}
-
-/* *value = the setting `name` of the profile in a file's text, allocated; NULL = it has none. Lines
- * that begin with a blank are settings of a setting. *there = true if the profile stands in it. */
-static ff_status profile_value(char **value, const char *text, const char *name, bool *there,
-                               ff_error *error) {
-    char *copy, *cursor;
-    bool inside = false;
+/* *value = a setting of a section of one of the files, or NULL. */
+static ff_status value_in(char **value, int file, const ff_profile *section, const char *within,
+                          const char *name, bool *there, ff_error *error) {
+    char *path;
+    ff_buffer text = {0};
+    *value = NULL;
+    FF_TRY(file_path(&path, file, error));
     ff_status status = FF_OK;
-    FF_TRY(ff_copy_string(&copy, text, error));
-    cursor = copy;
-    for (char *line; status == FF_OK && !*value && (line = ff_text_line(&cursor));) {
-        const size_t all = strlen(line);
-        if (!all || strchr("#; \t", *line)) continue;
-        if (*line == '[') {
-            inside = is_heading(line, profile_name());
-            *there |= inside;
-            continue;
-        }
-        const char *equals = strchr(line, '=');
-        if (!inside || !equals) continue;
-        size_t key_bytes = (size_t)(equals - line), value_bytes = all - key_bytes - 1;
-        const char *key = ff_text_trim(line, &key_bytes),
-                   *found = ff_text_trim(equals + 1, &value_bytes);
-        if (key_bytes == strlen(name) && !memcmp(key, name, key_bytes))
-            status = ff_copy_bytes(value, found, value_bytes, error);
-    }
-    free(copy);
+    if (access(path, F_OK) == 0) status = ff_read_whole(&text, path, FILE_BYTES, error);
+    if (status == FF_OK && text.bytes)
+        status = ff_profile_value(value, text.bytes, section, within, name, there, error);
+    free(path);
+    ff_buffer_free(&text);
     return status;
+}
+
+/* The same of the profile. In the file config only [default] has no word before its name. */
+static ff_status profile_value(char **value, int file, const char *name, bool *there,
+                               ff_error *error) {
+    const char *profile = profile_name();
+    const ff_profile section = {"profile", profile,
+                                file == CREDENTIALS || !strcmp(profile, "default")};
+    return value_in(value, file, &section, NULL, name, there, error);
 }
 
 /* The same of both files, the credentials' first. */
 static ff_status configured(char **value, const char *name, bool *there, ff_error *error) {
-    static const char *const files[][2] = {{"AWS_SHARED_CREDENTIALS_FILE", "credentials"},
-                                           {"AWS_CONFIG_FILE", "config"}};
-    *value = NULL;
-    for (int i = 0; i < 2 && !*value; i++) {
-        char *path;
-        ff_buffer text = {0};
-        ff_status status = file_path(&path, files[i][0], files[i][1], error);
-        if (status == FF_OK && access(path, F_OK) == 0)
-            status = ff_read_whole(&text, path, FILE_BYTES, error);
-        if (status == FF_OK && text.bytes)
-            status = profile_value(value, text.bytes, name, there, error);
-        free(path);
-        ff_buffer_free(&text);
-        FF_TRY(status);
-    }
-    return FF_OK;
+    FF_TRY(profile_value(value, CREDENTIALS, name, there, error));
+    return *value ? FF_OK : profile_value(value, CONFIG, name, there, error);
+}
+
+/* The keys of a profile are those of the one file that has its first: those of the other file may
+ * be another user's. */
+static ff_status from_file(ff_credentials *credentials, int file, bool *there, ff_error *error) {
+    FF_TRY(profile_value(&credentials->key, file, "aws_access_key_id", there, error));
+    if (!credentials->key) return FF_OK;
+    FF_TRY(profile_value(&credentials->secret, file, "aws_secret_access_key", there, error));
+    if (!credentials->secret)
+        return ff_fail(error, FF_USAGE,
+                       "the profile %s has aws_access_key_id without aws_secret_access_key",
+                       profile_name());
+    FF_TRY(profile_value(&credentials->token, file, "aws_security_token", there, error));
+    if (credentials->token) return FF_OK;
+    return profile_value(&credentials->token, file, "aws_session_token", there, error);
+}
+
+/* Refuses a profile whose keys come by another way: requests with other keys or without any would
+ * be refused, and nobody would know why. */
+static ff_status check_other_way(const char *way, ff_error *error) {
+    char *value;
+    bool there;
+    FF_TRY(configured(&value, way, &there, error));
+    const bool has = value != NULL;
+    free(value);
+    if (!has) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "the profile %s has %s, which is not read here; wanted keys, as set by: "
+                   "eval \"$(aws configure export-credentials --profile %s --format env)\"",
+                   profile_name(), way, profile_name());
+}
+
+/* What precedes the keys of a profile. */
+static ff_status check_other_ways(ff_error *error) {
+    FF_TRY(check_other_way("role_arn", error));
+    FF_TRY(check_other_way("sso_session", error));
+    return check_other_way("sso_start_url", error);
 }
 
 static ff_status from_files(ff_credentials *credentials, ff_error *error) {
     bool there = false;
-    FF_TRY(configured(&credentials->key, "aws_access_key_id", &there, error));
-    FF_TRY(configured(&credentials->secret, "aws_secret_access_key", &there, error));
-    FF_TRY(configured(&credentials->token, "aws_session_token", &there, error));
-    if (!there && setting("AWS_PROFILE"))
-        return ff_fail(error, FF_USAGE,
-                       "AWS_PROFILE=%s: ~/.aws/credentials and ~/.aws/config have no such profile",
-                       profile_name());
-    if (!credentials->key != !credentials->secret)
-        return ff_fail(error, FF_USAGE,
-                       "the profile %s has only one of aws_access_key_id and aws_secret_access_key",
-                       profile_name());
-    return FF_OK;
-}
-
-/* Refuses a profile whose keys come by another way: requests without keys would be refused, and
- * nobody would know why. */
-static ff_status check_other_ways(ff_error *error) {
-    static const char *const ways[] = {"credential_process", "sso_session", "sso_start_url",
-                                       "role_arn"};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        char *value;
-        bool there;
-        FF_TRY(configured(&value, ways[i], &there, error));
-        const bool has = value != NULL;
-        free(value);
-        if (has)
-            return ff_fail(error, FF_USAGE,
-                           "the profile %s has %s, which is not read here; wanted keys, as set by: "
-                           "eval \"$(aws configure export-credentials --profile %s --format env)\"",
-                           profile_name(), ways[i], profile_name());
-    }
-    return FF_OK;
+    FF_TRY(from_file(credentials, CREDENTIALS, &there, error));
+    if (credentials->key) return FF_OK;
+    FF_TRY(check_other_way("credential_process", error));
+    FF_TRY(from_file(credentials, CONFIG, &there, error));
+    if (there || !setting(profile_variable())) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "%s=%s: ~/.aws/credentials and ~/.aws/config have no such profile",
+                   profile_variable(), profile_name());
 }
 
 ff_status ff_credentials_region(char **region, ff_error *error) {
@@ -148,12 +143,34 @@ ff_status ff_credentials_region(char **region, ff_error *error) {
     return *region ? FF_OK : ff_copy_string(region, "us-east-1", error);
 }
 
+/* endpoint_url of s3 in the section [services NAME] that the profile names. */
+static ff_status services_endpoint(char **endpoint, ff_error *error) {
+    char *name;
+    bool there = false;
+    *endpoint = NULL;
+    FF_TRY(configured(&name, "services", &there, error));
+    if (!name) return FF_OK;
+    const ff_profile section = {"services", name, false};
+    there = false;
+    ff_status status = value_in(endpoint, CONFIG, &section, "s3", "endpoint_url", &there, error);
+    if (status == FF_OK && !there)
+        status = ff_fail(error, FF_USAGE,
+                         "the profile %s has services = %s, and ~/.aws/config has no such section",
+                         profile_name(), name);
+    free(name);
+    return status;
+}
+
 ff_status ff_credentials_endpoint(char **endpoint, ff_error *error) {
     bool there;
-    const char *given = setting("AWS_ENDPOINT_URL_S3");
+    const char *given = setting("AWS_ENDPOINT_URL_S3"),
+               *ignored = setting("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    *endpoint = NULL;
+    if (ignored && !strcasecmp(ignored, "true")) return FF_OK;
     if (!given) given = setting("AWS_ENDPOINT_URL");
     if (given) return ff_copy_string(endpoint, given, error);
-    return configured(endpoint, "endpoint_url", &there, error);
+    FF_TRY(services_endpoint(endpoint, error));
+    return *endpoint ? FF_OK : configured(endpoint, "endpoint_url", &there, error);
 }
 
 /* ---- keys that a service hands out ---------------------------------------------------------- */
@@ -224,7 +241,8 @@ static ff_status from_web_identity(ff_credentials *credentials, ff_error *error)
     token.bytes[strcspn(token.bytes, "\r\n")] = 0;
     FF_TRY_DONE(ff_credentials_region(&region, error));
     FF_TRY_DONE(own ? ff_buffer_printf(&url, error, "%s", own)
-                    : ff_buffer_printf(&url, error, "https://sts.%s.amazonaws.com", region));
+                    : ff_buffer_printf(&url, error, "https://sts.%s.%s", region,
+                                       ff_url_domain(region)));
     FF_TRY_DONE(ff_buffer_printf(
         &url, error, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName="));
     FF_TRY_DONE(ff_url_encode(&url, session ? session : "ffpack", false, error));
@@ -309,20 +327,22 @@ done:
 /* ---- all in their order --------------------------------------------------------------------- */
 
 static ff_status from_environment(ff_credentials *credentials, ff_error *error) {
+    const char *secret = setting("AWS_SECRET_ACCESS_KEY"), *token = setting("AWS_SECURITY_TOKEN");
+    if (!secret)
+        return ff_fail(error, FF_USAGE, "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY");
     FF_TRY(ff_copy_string(&credentials->key, setting("AWS_ACCESS_KEY_ID"), error));
-    FF_TRY(ff_copy_string(&credentials->secret, setting("AWS_SECRET_ACCESS_KEY"), error));
-    if (!setting("AWS_SESSION_TOKEN")) return FF_OK;
-    return ff_copy_string(&credentials->token, setting("AWS_SESSION_TOKEN"), error);
+    FF_TRY(ff_copy_string(&credentials->secret, secret, error));
+    if (!token) token = setting("AWS_SESSION_TOKEN");
+    return token ? ff_copy_string(&credentials->token, token, error) : FF_OK;
 }
 
 static ff_status find(ff_credentials *credentials, ff_error *error) {
-    if (setting("AWS_ACCESS_KEY_ID") && setting("AWS_SECRET_ACCESS_KEY"))
-        return from_environment(credentials, error);
+    if (setting("AWS_ACCESS_KEY_ID")) return from_environment(credentials, error);
+    const bool identity = setting("AWS_WEB_IDENTITY_TOKEN_FILE") && setting("AWS_ROLE_ARN");
+    if (identity) return from_web_identity(credentials, error);
+    FF_TRY(check_other_ways(error));
     FF_TRY(from_files(credentials, error));
     if (credentials->key) return FF_OK;
-    if (setting("AWS_WEB_IDENTITY_TOKEN_FILE") && setting("AWS_ROLE_ARN"))
-        return from_web_identity(credentials, error);
-    FF_TRY(check_other_ways(error));
     if (setting("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
         setting("AWS_CONTAINER_CREDENTIALS_FULL_URI"))
         return from_container(credentials, error);

@@ -239,7 +239,6 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
     curl->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl->easy_setopt(handle, CURLOPT_USERAGENT, "ffpack");
     curl->easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
-    curl->easy_setopt(handle, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
     curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT,
                       half < CONNECT_SECONDS ? (half < 1 ? 1L : (long)half)
                                              : (long)CONNECT_SECONDS);
@@ -255,7 +254,11 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
     curl->easy_setopt(handle, CURLOPT_XFERINFODATA, now);
     curl->easy_setopt(handle, CURLOPT_BUFFERSIZE, 512L << 10);
     if (curl->certificates) curl->easy_setopt(handle, CURLOPT_CAINFO, curl->certificates);
-    if (!now->client->region) {
+    const char *bundle = getenv("AWS_CA_BUNDLE"); /* as the AWS tools have it, for their servers */
+    if (now->client->region && bundle && *bundle)
+        curl->easy_setopt(handle, CURLOPT_CAINFO, bundle);
+    if (!now->client->region) { /* S3 refuses passwords, which ~/.netrc may have for all servers */
+        curl->easy_setopt(handle, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
         curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
         curl->easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
     }

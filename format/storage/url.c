@@ -52,6 +52,10 @@ static bool is_bucket(const char *name) {
     return length >= 3 && length <= 255;
 }
 
+const char *ff_url_domain(const char *region) {
+    return strncmp(region, "cn-", 3) ? "amazonaws.com" : "amazonaws.com.cn";
+}
+
 static ff_status bucket_base(ff_url *url, const char *endpoint, const char *region,
                              ff_error *error) {
     char *server;
@@ -65,8 +69,10 @@ static ff_status bucket_base(ff_url *url, const char *endpoint, const char *regi
         return ff_format(&url->base, error, "https://storage.googleapis.com/%s", url->bucket);
     /* A certificate for *.s3.REGION.amazonaws.com does not cover a name with a dot. */
     if (strchr(url->bucket, '.') || strchr(url->bucket, '_'))
-        return ff_format(&url->base, error, "https://s3.%s.amazonaws.com/%s", region, url->bucket);
-    return ff_format(&url->base, error, "https://%s.s3.%s.amazonaws.com", url->bucket, region);
+        return ff_format(&url->base, error, "https://s3.%s.%s/%s", region, ff_url_domain(region),
+                         url->bucket);
+    return ff_format(&url->base, error, "https://%s.s3.%s.%s", url->bucket, region,
+                     ff_url_domain(region));
 }
 
 static ff_status parse_bucket(ff_url *url, const char *rest, const char *endpoint,

@@ -22,6 +22,9 @@ int ff_url_scheme(const char *text);
 /* How much of a text may be shown: a web URL's query may hold a signature. */
 size_t ff_url_shown_bytes(const char *text);
 
+/* Where AWS's servers of a region are: "amazonaws.com", or China's. */
+const char *ff_url_domain(const char *region);
+
 /* `endpoint`: the S3 server, or NULL; `region`: AWS's; `object`: the URL is one object's and may
  * have a query. FF_USAGE. A zeroed url after a failure. */
 FF_MUST_USE ff_status ff_url_parse(ff_url *url, const char *text, const char *endpoint,

@@ -6,6 +6,7 @@ that share a cache; keys from each place where the AWS tools find them. Prints T
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -331,6 +332,54 @@ def keys(server):
                "keys by %s of a profile" % way, done.stderr)
 
 
+def spelled(bare):
+    """Files of the AWS tools in all forms that these read, which is what Python's configparser reads; the server sees which key was taken."""
+    seen = []
+    other, third = Server(fault=lambda number, handler: seen.append(handler.headers)), Server(fault=lambda number, handler: seen.append(handler.headers))
+    key, config = "aws_access_key_id = %s\naws_secret_access_key = s\n", "[profile b]\nregion = eu-west-1\n"
+    cases = (("a comment behind a heading", "[default] # mine\n" + key % "A", "", {}, ("A", "us-east-1", None)), ("a blank behind a heading", "[default] \n" + key % "A", "", {}, ("A", "us-east-1", None)),
+             ("indented lines", "  [default]\n" + "  aws_access_key_id = A\n  aws_secret_access_key = s\n", "", {}, ("A", "us-east-1", None)),
+             ("capitals and colons", "[default]\nAWS_ACCESS_KEY_ID: A\nAws_Secret_Access_Key:s\n", "", {}, ("A", "us-east-1", None)),
+             ("an indented comment", "[default]\n  # aws_access_key_id = B\n" + key % "A", "", {}, ("A", "us-east-1", None)),
+             ("a setting of a setting", "[default]\ns3 =\n  aws_access_key_id = B\n" + key % "A", "", {}, ("A", "us-east-1", None)),
+             ("the keys of one file", "[default]\n" + key % "A", "[default]\n" + key % "B" + "aws_session_token = T\n", {}, ("A", "us-east-1", None)),
+             ("the older name of a token", "[default]\naws_security_token = T\n" + key % "A", "", {}, ("A", "us-east-1", "T")),
+             ("AWS_DEFAULT_PROFILE", "[a]\n" + key % "A" + "[b]\n" + key % "B", config, {"AWS_DEFAULT_PROFILE": "b", "AWS_PROFILE": "a"}, ("B", "eu-west-1", None)),
+             ("a quoted name", "[b c]\n" + key % "A", '[profile "b c"]\nregion = eu-west-1\n', {"AWS_PROFILE": "b c"}, ("A", "eu-west-1", None)),
+             ("a section of the configuration that is no profile", "[b]\n" + key % "A", "[b]\nregion = us-west-2\n" + config, {"AWS_PROFILE": "b"}, ("A", "eu-west-1", None)),
+             ("~ in a variable", "[default]\n" + key % "A", "", {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}, ("A", "us-east-1", None)),
+             ("half a key of the environment", "[default]\n" + key % "A", "", {"AWS_ACCESS_KEY_ID": "C"}, "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
+             ("half a key of a file", "[default]\naws_access_key_id = A\n", "[default]\n" + key % "B", {}, "the profile default has aws_access_key_id without"),
+             ("a role before keys", "[default]\n" + key % "A", "[default]\nrole_arn = r\nsource_profile = default\n", {}, "the profile default has role_arn, which is not read here"),
+             ("AWS_DEFAULT_PROFILE that does not exist", "[a]\n" + key % "A", "", {"AWS_DEFAULT_PROFILE": "b"}, "AWS_DEFAULT_PROFILE=b: ~/.aws/credentials"))
+    os.makedirs("spelled/.aws", exist_ok=True)
+    bare = {**bare, "AWS_ENDPOINT_URL": other.url, "HOME": "spelled"}
+
+    def taken(credentials, configuration, variables):
+        for name, text in (("credentials", credentials), ("config", configuration)):
+            with open("spelled/.aws/" + name, "w") as file:
+                file.write(text)
+        seen.clear()
+        done = run([FFINSPECT, "s3://bucket/none/train"], {**bare, **variables})
+        if not seen:
+            return done.stderr
+        match = re.match("AWS4-HMAC-SHA256 Credential=([^/]+)/[0-9]+/([^/]+)/s3", seen[0].get("Authorization", ""))
+        return match and (*match.groups(), seen[0].get("x-amz-security-token"))
+    for name, credentials, configuration, variables, wanted in cases:
+        for crlf in (False, True):
+            texts = [text.replace("\n", "\r\n") if crlf else text for text in (credentials, configuration)]
+            got = taken(*texts, variables)
+            tap.ok(got == wanted if isinstance(wanted, tuple) else isinstance(got, str) and wanted in got, "keys: %s%s" % (name, ", CRLF" if crlf else ""), (got, wanted))
+    services = "[default]\nservices = mine\nendpoint_url = http://127.0.0.1:1\n[services mine]\ndynamodb =\n  endpoint_url = http://127.0.0.1:1\ns3 =\n  endpoint_url = %s\n" % third.url
+    bare["AWS_ENDPOINT_URL"] = ""
+    taken("[default]\n" + key % "A", services, {})
+    tap.ok(len(seen) > 0 and seen[0]["Host"] == third.url[7:], "the endpoint of the profile's services", len(seen))
+    got = taken("[default]\n" + key % "A", "[default]\nservices = none\n", {})
+    tap.ok(isinstance(got, str) and "has services = none" in got, "services that are not there", got)
+    for one in (other, third):
+        one.shutdown()
+
+
 def refused(server, env):
     for url, code, words in (("s3://x/raw", 2, "has no name of a bucket after s3://"), ("s3://", 2, "s3://: has no name of a bucket after s3://"), ("http:///raw", 2, "names no server"), ("http://u:p@host/raw", 2, "must not hold a user's name"),
                              (server.url + "/bucket/raw?x=1", 2, "a URL with ? or # has no objects below it"), ("s3://bucket/none", 74, "there is no index.ffx, and none in train, val, valid or test below it")):
@@ -364,6 +413,7 @@ if tap.SHORT:
     small(server)
     repaired(env)
     keys(server)
+    spelled({name: value for name, value in env.items() if name not in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")})
     refused(server, env)
     replaced_between(server)
     faulty(server, 10)
