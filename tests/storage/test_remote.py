@@ -376,6 +376,11 @@ def spelled(bare):
     tap.ok(len(seen) > 0 and seen[0]["Host"] == third.url[7:], "the endpoint of the profile's services", len(seen))
     got = taken("[default]\n" + key % "A", "[default]\nservices = none\n", {})
     tap.ok(isinstance(got, str) and "has services = none" in got, "services that are not there", got)
+    with open("spelled/.netrc", "w") as file:
+        file.write("default login a password b\n")
+    bare["AWS_ENDPOINT_URL"] = other.url
+    taken("", "", {})
+    tap.ok(len(seen) > 0 and seen[0]["Authorization"] is None, "no password of ~/.netrc for a bucket", [one["Authorization"] for one in seen])
     for one in (other, third):
         one.shutdown()
 

@@ -181,6 +181,12 @@ def google(python, keys, port):
         wrong += [] if good else [(method, path, headers)]
     tap.ok({"GET", "PUT"} <= {method for method, _, _ in named.seen} and not wrong, "gs://: each request is signed, path and headers", wrong[:2])
     tap.ok(regions == {"auto/s3/aws4_request"}, "gs://: and in the region auto", regions)
+    bundle = {name: value for name, value in own.items() if name != "SSL_CERT_FILE"}
+    done = [run(FFPACK, "ls", "gs://bucket/named", env={**bundle, **more}).returncode for more in ({}, {"AWS_CA_BUNDLE": "named.pem"})]
+    tap.ok(done == [74, 0], "AWS_CA_BUNDLE has the certificate of a bucket's server", done)
+    named.reached.clear()
+    run(FFPACK, "ls", "s3://bucket", "--storage-timeout", "1", env={**own, "AWS_REGION": "cn-north-1"})
+    tap.ok(named.reached == {"bucket.s3.cn-north-1.amazonaws.com.cn:443"}, "the servers of China's regions", named.reached)
 
 
 def with_moto():
