@@ -240,9 +240,9 @@ static ff_status from_web_identity(ff_credentials *credentials, ff_error *error)
     FF_TRY_DONE(ff_read_whole(&token, path, ANSWER_BYTES, error));
     token.bytes[strcspn(token.bytes, "\r\n")] = 0;
     FF_TRY_DONE(ff_credentials_region(&region, error));
-    FF_TRY_DONE(own ? ff_buffer_printf(&url, error, "%s", own)
-                    : ff_buffer_printf(&url, error, "https://sts.%s.%s", region,
-                                       ff_url_domain(region)));
+    FF_TRY_DONE(
+        own ? ff_buffer_printf(&url, error, "%s", own)
+            : ff_buffer_printf(&url, error, "https://sts.%s.%s", region, ff_url_domain(region)));
     FF_TRY_DONE(ff_buffer_printf(
         &url, error, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName="));
     FF_TRY_DONE(ff_url_encode(&url, session ? session : "ffpack", false, error));

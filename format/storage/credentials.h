@@ -21,15 +21,15 @@ typedef struct ff_credentials {
     int64_t expires;    /* seconds since 1970; 0 = never */
 } ff_credentials;
 
-/* Sends requests in cases 2, 4 and 5. FF_USAGE for a profile that does not exist, or whose keys come
- * by another way. */
+/* Sends requests in cases 2, 4 and 5. FF_USAGE for a profile that does not exist, or whose keys
+ * come by another way. */
 FF_MUST_USE ff_status ff_credentials_find(ff_credentials *credentials, ff_error *error);
 void ff_credentials_free(ff_credentials *credentials);
 
 /* The region: AWS_REGION, AWS_DEFAULT_REGION, that of the profile, or "us-east-1"; allocated. */
 FF_MUST_USE ff_status ff_credentials_region(char **region, ff_error *error);
-/* The endpoint: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, endpoint_url of s3 in the profile's services,
- * that of the profile, or NULL; allocated. */
+/* The endpoint: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, endpoint_url of s3 in the profile's
+ * services, that of the profile, or NULL; allocated. */
 FF_MUST_USE ff_status ff_credentials_endpoint(char **endpoint, ff_error *error);
 
 #endif

@@ -16,8 +16,7 @@ static bool is_section(const char *inside, size_t length, const ff_profile *sect
     const size_t kind = strlen(section->kind), name = strlen(section->name);
     inside = ff_text_trim(inside, &length);
     if (section->bare && length == name && !memcmp(inside, section->name, name)) return true;
-    if (length <= kind || memcmp(inside, section->kind, kind) ||
-        !strchr(FF_BLANKS, inside[kind]))
+    if (length <= kind || memcmp(inside, section->kind, kind) || !strchr(FF_BLANKS, inside[kind]))
         return false;
     length -= kind;
     inside = ff_text_trim(inside + kind, &length);

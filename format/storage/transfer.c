@@ -255,8 +255,7 @@ static void set_up(ff_attempt *now, const struct curl_slist *headers, const char
     curl->easy_setopt(handle, CURLOPT_BUFFERSIZE, 512L << 10);
     if (curl->certificates) curl->easy_setopt(handle, CURLOPT_CAINFO, curl->certificates);
     const char *bundle = getenv("AWS_CA_BUNDLE"); /* as the AWS tools have it, for their servers */
-    if (now->client->region && bundle && *bundle)
-        curl->easy_setopt(handle, CURLOPT_CAINFO, bundle);
+    if (now->client->region && bundle && *bundle) curl->easy_setopt(handle, CURLOPT_CAINFO, bundle);
     if (!now->client->region) { /* S3 refuses passwords, which ~/.netrc may have for all servers */
         curl->easy_setopt(handle, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
         curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
