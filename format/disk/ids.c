@@ -37,15 +37,15 @@ void ff_ids_add(ff_ids *ids, const ff_entry *entry, const void *row, size_t row_
     ff_store_u32(name, entry->key_bytes);
     memcpy(name + 4, key, entry->key_bytes);
     ff_store_u64(name + name_bytes, entry->source_checksum);
-    XXH3_128bits_update(ids->content, head, sizeof head);
-    XXH3_128bits_update(ids->content, row, row_bytes);
-    XXH3_128bits_update(ids->content, name, name_bytes);
-    XXH3_128bits_update(ids->source, name, name_bytes + 8);
+    ff_hash_update(ids->content, head, sizeof head);
+    ff_hash_update(ids->content, row, row_bytes);
+    ff_hash_update(ids->content, name, name_bytes);
+    ff_hash_update(ids->source, name, name_bytes + 8);
 }
 
 void ff_ids_finish(const ff_ids *ids, ff_dataset_ids *id) {
-    ff_id_store(id->content, XXH3_128bits_digest(ids->content));
-    ff_id_store(id->source, XXH3_128bits_digest(ids->source));
+    ff_id_store(id->content, ff_hash_digest(ids->content));
+    ff_id_store(id->source, ff_hash_digest(ids->source));
 }
 
 void ff_ids_destroy(ff_ids **ids) {

@@ -276,7 +276,7 @@ static json_t *describe(const ff_safetensors_entry *entries, size_t count,
 
 static ff_status put(ff_file *file, XXH3_state_t *hash, const void *bytes, size_t length,
                      ff_error *error) {
-    XXH3_128bits_update(hash, bytes, length);
+    ff_hash_update(hash, bytes, length);
     return ff_file_write(file, bytes, length, error);
 }
 
@@ -301,7 +301,7 @@ ff_status ff_safetensors_write(ff_file *file, const ff_safetensors_entry *entrie
     FF_TRY_DONE(put(file, hash, "       ", padded - length, error));
     for (size_t i = 0; i < count; i++)
         FF_TRY_DONE(put(file, hash, entries[i].values, entry_bytes(&entries[i]), error));
-    if (id) ff_id_store(id, XXH3_128bits_digest(hash));
+    if (id) ff_id_store(id, ff_hash_digest(hash));
 done:
     XXH3_freeState(hash);
     free(text);

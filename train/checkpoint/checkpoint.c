@@ -52,9 +52,9 @@ static ff_status sum_of(const char *directory, const char *name, uint8_t id[16],
     for (uint64_t at = 0; at < size; at += READ_BYTES) {
         const size_t bytes_now = size - at < READ_BYTES ? (size_t)(size - at) : READ_BYTES;
         FF_TRY_DONE(ff_read_at(fd, path, bytes, bytes_now, at, error));
-        XXH3_128bits_update(hash, bytes, bytes_now);
+        ff_hash_update(hash, bytes, bytes_now);
     }
-    ff_id_store(id, XXH3_128bits_digest(hash));
+    ff_id_store(id, ff_hash_digest(hash));
 done:
     ff_close_file(&fd);
     XXH3_freeState(hash);

@@ -46,7 +46,7 @@ static ff_plan *plan_of(const ff_hashes *hashes) {
 /* ---- hashing ---- */
 
 static uint64_t hash_after(uint64_t before, const void *bytes, uint64_t length) {
-    return XXH3_64bits_withSeed(bytes, length, before);
+    return ff_checksum_seeded(bytes, length, before);
 }
 
 static ff_status make_room(ff_hashes *hashes, uint64_t bytes, ff_error *error) {

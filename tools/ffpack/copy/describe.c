@@ -108,7 +108,7 @@ ff_status ff_copy_convert(ff_metadata *copy, ff_dtype dtype, const char *path,
 static void add_number(XXH3_state_t *state, uint64_t number) {
     uint8_t bytes[8];
     ff_store_u64(bytes, number);
-    XXH3_128bits_update(state, bytes, sizeof bytes);
+    ff_hash_update(state, bytes, sizeof bytes);
 }
 
 static void add_labels(XXH3_state_t *state, const ff_copy_split *job) {
@@ -131,7 +131,7 @@ ff_status ff_copy_record(const ff_copy_split *job, ff_error *error) {
     XXH3_128bits_reset(state);
     for (uint64_t i = 0; i < job->choice->count; i++) add_number(state, job->choice->number[i]);
     add_labels(state, job);
-    ff_id_store(id, XXH3_128bits_digest(state));
+    ff_id_store(id, ff_hash_digest(state));
     XXH3_freeState(state);
     ff_hex(text, set, 16);
     FF_TRY(ff_metadata_add_provenance(copy, "copied", text, error));

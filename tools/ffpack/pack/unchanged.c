@@ -25,13 +25,13 @@ typedef struct hashing {
 } hashing;
 
 static void add_text(XXH3_state_t *hash, const char *text) {
-    XXH3_128bits_update(hash, text, strlen(text) + 1);
+    ff_hash_update(hash, text, strlen(text) + 1);
 }
 
 /* Size and time of change of a file; zeros if it is missing, as --on-error skip allows. */
 static void add_file(XXH3_state_t *hash, const struct stat *info) {
     const int64_t numbers[] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
-    XXH3_128bits_update(hash, numbers, sizeof numbers);
+    ff_hash_update(hash, numbers, sizeof numbers);
 }
 
 /* hashing.real = the real path of the file's folder, however the folder is spelled; the files of a
@@ -68,7 +68,7 @@ static ff_status add_split(hashing *to, const ff_metadata *metadata, ff_error *e
     ff_buffer text = {0};
     ff_status status;
     FF_TRY_DONE(ff_metadata_write(metadata, &text, error));
-    XXH3_128bits_update(to->hash, text.bytes, text.length);
+    ff_hash_update(to->hash, text.bytes, text.length);
     status = ff_listing_visit(to->split->listing, add_item, to, error);
 done:
     ff_buffer_free(&text);
@@ -84,7 +84,7 @@ ff_status ff_unchanged_source(const ff_run *run, uint8_t id[16], ff_error *error
     XXH3_128bits_reset(to.hash);
     /* The options that the metadata do not record. */
     const uint64_t numbers[] = {settings->skip, settings->stats_sample, settings->statistics};
-    XXH3_128bits_update(to.hash, numbers, sizeof numbers);
+    ff_hash_update(to.hash, numbers, sizeof numbers);
     add_text(to.hash, settings->max_skip.text);
     for (size_t i = 0; i < source->part_count; i++)
         FF_TRY_DONE(add_path(&to, source->part[i].path, error));
@@ -93,7 +93,7 @@ ff_status ff_unchanged_source(const ff_run *run, uint8_t id[16], ff_error *error
         FF_TRY_DONE(add_split(&to, &run->report->split[i].metadata, error));
     }
     status = FF_OK;
-    ff_id_store(id, XXH3_128bits_digest(to.hash));
+    ff_id_store(id, ff_hash_digest(to.hash));
 done:
     XXH3_freeState(to.hash);
     ff_buffer_free(&to.path);
@@ -132,7 +132,7 @@ static ff_status hash_set(const char *folder, uint8_t id[16], ff_error *error) {
     else if (!walk)
         status = ff_fail_errno(error, "%s: cannot list", folder);
     else
-        ff_id_store(id, XXH3_128bits_digest(hash));
+        ff_id_store(id, ff_hash_digest(hash));
     if (walk) fts_close(walk);
     XXH3_freeState(hash);
     return status;

@@ -109,9 +109,9 @@ ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *err
     unsigned char sizes[12];
     ff_store_u32(sizes, row.key_bytes);
     ff_store_u64(sizes + 4, row.bytes);
-    XXH3_128bits_update(listing->hasher, sizes, sizeof sizes);
-    XXH3_128bits_update(listing->hasher, item->key, item->key_bytes);
-    if (labels) XXH3_128bits_update(listing->hasher, item->labels, labels);
+    ff_hash_update(listing->hasher, sizes, sizeof sizes);
+    ff_hash_update(listing->hasher, item->key, item->key_bytes);
+    if (labels) ff_hash_update(listing->hasher, item->labels, labels);
 
     listing->count++;
     return FF_OK;
@@ -122,13 +122,13 @@ ff_status ff_listing_finish(ff_listing *listing, ff_error *error) {
     FF_TRY(tail_flush(&listing->keys, listing->directory, error));
     ff_buffer_free(&listing->entries.pending);
     ff_buffer_free(&listing->keys.pending);
-    ff_id_store(listing->hash, XXH3_128bits_digest(listing->hasher));
+    ff_id_store(listing->hash, ff_hash_digest(listing->hasher));
     return FF_OK;
 }
 
 void ff_listing_add_content(ff_listing *listing, const void *bytes, size_t length) {
-    XXH3_128bits_update(listing->hasher, bytes, length);
-    ff_id_store(listing->hash, XXH3_128bits_digest(listing->hasher));
+    ff_hash_update(listing->hasher, bytes, length);
+    ff_id_store(listing->hash, ff_hash_digest(listing->hasher));
 }
 
 uint64_t ff_listing_count(const ff_listing *listing) {

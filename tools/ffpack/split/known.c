@@ -14,7 +14,7 @@ struct ff_known {
 };
 
 static uint64_t hash_of(const void *key, size_t key_bytes, uint64_t source_checksum) {
-    uint64_t hash = XXH3_64bits_withSeed(key, key_bytes, source_checksum);
+    uint64_t hash = ff_checksum_seeded(key, key_bytes, source_checksum);
     return hash ? hash : 1;
 }
 

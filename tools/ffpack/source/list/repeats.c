@@ -33,7 +33,7 @@ ff_status ff_list_repeats_create(ff_list_repeats **repeats, const char *director
 ff_status ff_list_repeats_add(ff_list_repeats *repeats, const char *path, uint64_t number,
                               size_t split, const void *labels, size_t label_bytes,
                               ff_error *error) {
-    line now = {.number = number, .split = split, .labels = XXH3_128bits(labels, label_bytes)};
+    line now = {.number = number, .split = split, .labels = ff_hash_of(labels, label_bytes)};
     ff_sorter_record record = {.key = path,
                                .key_bytes = (uint32_t)strlen(path),
                                .payload = &now,
