@@ -38,6 +38,8 @@ script several.sh 'printf "1..2\nok 1 - a\nok 2 - b\n1..1\nok 1 - c\n"'
 gives "plans of several programs add up" 0 "3 passed, 0 failed, 0 skipped" several
 script slow.sh 'echo 1..1; sleep 30; echo ok 1 - a'
 TEST_SECONDS=1 gives "a test that takes too long" 1 "0 passed, 1 failed, 0 skipped" slow 'ended after 1 s'
+NO_START_AFTER=$(($(date +%s) - 5)) gives "a test that would begin too late" 0 "0 passed, 0 failed, 2 skipped" "good several" '^some/test_good.sh: not begun'
+NO_START_AFTER=$(($(date +%s) + 600)) gives "one that begins in time" 0 "2 passed, 0 failed, 1 skipped" good
 script nothing.sh 'echo 1..0'
 gives "no result" 1 "0 passed, 1 failed, 0 skipped" nothing 'no result'
 script dies.sh 'printf "ok 1 - a\n1..1\n"; kill -SEGV $$'
