@@ -22,9 +22,12 @@ LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffl
                  $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
 FOLDERS = $(sort $(patsubst %/,%,$(dir $(NAMES:%=bin/%) $(LIBRARY_FILES) $(SHARED))))
 
+# What runs another architecture's programs: qemu-user, or the kernel if it knows one.
+EMULATED := $(firstword $(subst -, ,$(CROSS)))
+EMULATOR := $(if $(CROSS),$(shell command -v qemu-$(EMULATED)-static || command -v qemu-$(EMULATED)))
 $(BUILD)/share/%.table: $(BUILD)/%
 	@mkdir -p $(@D)
-	@$< --describe >$@
+	@$(EMULATOR:%=% -L $(SYSROOT)) $< --describe >$@
 $(BUILD)/share/man/man1/%.1: $(BUILD)/share/%.table tools/build/manual.awk
 	@mkdir -p $(@D)
 	@awk -f tools/build/manual.awk $< >$@
