@@ -12,9 +12,9 @@ typedef struct ff_profile {
     bool bare; /* [NAME] is such a section, too */
 } ff_profile;
 
-/* *value = the setting `name` of a section in a file's text, allocated; NULL = it has none.
- * `within`: the setting whose settings have it; NULL = the section itself. *there = true if the
- * section stands in the text; else it stays. */
+/* Finds the setting `name` of a section in a file's text. *value is a copy, or NULL if the section
+ * lacks the setting. `within` names the setting below which `name` is indented; NULL = the section
+ * itself. *there becomes true if the text has the section, and else stays. */
 FF_MUST_USE ff_status ff_profile_value(char **value, const char *text, const ff_profile *section,
                                        const char *within, const char *name, bool *there,
                                        ff_error *error);

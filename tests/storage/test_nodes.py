@@ -14,6 +14,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import runs  # noqa: E402
 import tap  # noqa: E402
 from philox import M32, mix, order_keys, permuted  # noqa: E402
 from server import Server  # noqa: E402
@@ -110,11 +111,6 @@ def losses(log):
         return [line["train_loss"] for line in map(json.loads, file) if line["event"] == "epoch"]
 
 
-def step_losses(folder):
-    with open(folder + "/hashes.jsonl") as file:
-        return [line["loss"] for line in map(json.loads, file) if "loss" in line]
-
-
 def trained():
     """fftrain: the same losses with 1 and 2 ranks for as many machines, in a folder and from the server, and resumed."""
     train = [FFTRAIN, "--model", "smallnet", "--batch", 32, "--seed", 1, "--val", "none", "--quiet", "--threads", 1]
@@ -135,7 +131,7 @@ def trained():
     steps = {}
     for ranks in (1, 2):
         still = run(*train, *order, "--data", "sets/small", "--epochs", 2, "--ranks", ranks, "--sync-bn", "--lr", 1e-7, "--hash-every", 1, "-o", "still%d" % ranks)
-        steps[ranks] = step_losses("still%d" % ranks) if still.returncode == 0 else still.stderr
+        steps[ranks] = runs.losses("still%d" % ranks) if still.returncode == 0 else still.stderr
     near = len(steps[1]) == len(steps[2]) == 2 * (COUNT // 32) and max(abs(a - b) for a, b in zip(steps[1], steps[2])) < 1e-5
     tap.ok(near, "two ranks have the same samples", steps)
     blocks = run(*train, "--order", "node-block", "--data", "sets/small", "--dry-run", "--ranks", 2)

@@ -127,9 +127,9 @@ static void fill(ff_compute_ops *table, ff_dtype dtype) {
 }
 
 /* Measured as the peak minus what was counted, of smallnet, cifarnet, resnet18, resnet50,
- * mobilenet_v2 and vgg11_bn, with oneDNN 2.6: 33 to 36 MiB in f32, 27 to 33 in bf16, which has no
- * Winograd; 29 to 32 on a processor without AVX-512. Earlier, when the largest parameter was
- * counted, too: 40 to 52 MiB with 3.2, 33 to 46 with 3.7. */
+ * mobilenet_v2 and vgg11_bn, with oneDNN 2.6: 33 to 36 MiB in f32 with the library's Winograd, 27
+ * to 33 in bf16 without it; 29 to 32 on a processor without AVX-512. Earlier, when the largest
+ * parameter was counted, too: 40 to 52 MiB with 3.2, 33 to 46 with 3.7. */
 #define PROGRAM_2_BYTES      (34u << 20)
 #define PROGRAM_2_BF16_BYTES (31u << 20)
 #define PROGRAM_2_AVX2_BYTES (31u << 20)

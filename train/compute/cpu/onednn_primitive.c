@@ -148,8 +148,7 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
 static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
-    dnnl_status_t status = dnnl_unimplemented;
-    status = describe(c, which, source, any, &pd);
+    dnnl_status_t status = describe(c, which, source, any, &pd);
     if (c->blocked && (status != dnnl_success || is_slow(pd))) {
         if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
         source = c->blocked;

@@ -54,8 +54,9 @@ static size_t channels_of(const ff_tensor *t) {
     return (size_t)ff_tensor_padded_channels(t);
 }
 
-/* Products of a direct convolution in the time of a product in f32. In bf16 by avx512_bf16: 1.9 on
- * an AMD EPYC of family 26, 0.8 on an Intel Xeon (model 207) whose AMX is not there. */
+/* Products of a direct convolution in the time of a product in f32. AMD's avx512_bf16 makes two, by
+ * the rates of its instructions. On an Intel Xeon (model 207) without its AMX, oneDNN's direct
+ * convolutions in bf16 reached 82 GFLOP/s a core, products in f32 133. */
 static size_t direct_products(ff_dtype dtype) {
 #if FF_HAS_TARGETS
     if (dtype == FF_BF16 && __builtin_cpu_is("amd")) return 2;
