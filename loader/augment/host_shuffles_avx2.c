@@ -23,59 +23,87 @@ static inline lines lines_of(const ff_augment_host *host, const ff_augment_param
 
 /* ---- u8, planes to planes ------------------------------------------------------------------- */
 
-/* How a row is made; row: of the sample. */
-typedef struct plane_job {
-    const ff_pieces *plan;
+/* How a piece is made. */
+typedef struct piece_job {
     ff_piece_source all;
     __m256i order[2];
     __m128i bytes; /* the order of u8 */
     ff_eight_scales s;
-} plane_job;
+} piece_job;
 
-FF_AVX2_INLINE void plane_row(ff_piece_how h, bool streams, bool inside, bool free,
-                              const plane_job *job, ptrdiff_t row, uint8_t *to) {
+/* Consecutive rows of a plane. */
+typedef struct piece_rows {
+    ptrdiff_t from,
+        from_step; /* the first one's pixel 0 in the sample, and the next one's, bytes */
+    uint8_t *to;
+    ptrdiff_t to_step;
+    uint32_t count;
+} piece_rows;
+
+/* A piece of each row. shown: the rows are in the sample; free: no load leaves it. */
+FF_AVX2_INLINE void piece_of_rows(ff_piece_how h, bool streams, bool shown, bool free,
+                                  const piece_job *job, const ff_piece *piece,
+                                  const piece_rows *rows) {
     const ff_eight_scales s = job->s;
-    for (uint32_t i = 0; i < job->plan->count; i++) {
-        const ff_piece *own = &job->plan->piece[i];
+    const __m256i order[2] = {job->order[0], job->order[1]};
+    ptrdiff_t from = rows->from + piece->offset;
+    uint8_t *to = rows->to + piece->column * ff_piece_to_bytes(h);
+    for (uint32_t y = 0; y < rows->count; y++, from += rows->from_step, to += rows->to_step) {
         __m128i v = _mm_setzero_si128();
-        if (inside) v = ff_piece_load(h, free, &job->all, row + own->offset, own->inside, v);
+        if (shown) v = ff_piece_load(h, free, &job->all, from, piece->inside, v);
         if (h == FF_PIECE_MOVE_8)
-            ff_put_16(to + own->column, _mm_shuffle_epi8(v, job->bytes), streams);
+            ff_put_16(to, _mm_shuffle_epi8(v, job->bytes), streams);
         else
-            ff_piece_store(h, to + own->column * ff_piece_to_bytes(h), v, job->order, &s, &s,
-                           streams);
+            ff_piece_store(h, to, v, order, &s, &s, streams);
     }
+}
+
+/* Few enough rows to stay in the L1 cache: piece by piece, so that a piece's constants stay in
+ * registers. */
+FF_AVX2_INLINE void some_rows(ff_piece_how h, bool streams, bool shown, bool free,
+                              const piece_job *job, const ff_pieces *plan, const piece_rows *rows) {
+    for (uint32_t i = 0; i < plan->count; i++)
+        piece_of_rows(h, streams, shown, free, job, &plan->piece[i], rows);
 }
 
 FF_AVX2_INLINE void planes(ff_piece_how h, bool streams, const ff_augment_host *host,
                            const ff_augment_params *params, const uint8_t *source, uint32_t height,
                            uint32_t width, uint8_t *out) {
-    const ff_augment_span rows = ff_augment_lines(host, params, height);
+    /* Stores past the caches fill line after line. */
+    const uint32_t most = streams ? 1 : 8;
+    const ff_augment_span span = ff_augment_lines(host, params, height);
     const bool flip = params->flags & FF_AUGMENT_FLIP;
     const ptrdiff_t out_row = (ptrdiff_t)(host->out_width * ff_piece_to_bytes(h));
     const lines down = lines_of(host, params, out_row);
     const __m128i up = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     ff_pieces plan;
-    plane_job job = {.plan = &plan,
-                     .all = {source, (ptrdiff_t)host->channels * height * width},
+    piece_job job = {.all = {source, (ptrdiff_t)host->channels * height * width},
                      .order = {ff_piece_spread(0, flip), ff_piece_spread(8, flip)},
                      .bytes = flip ? _mm_xor_si128(up, _mm_set1_epi8(15)) : up};
     ff_pieces_plan(&plan, h, true, host, params, width);
     for (uint32_t c = 0; c < host->channels; c++, out += out_row * host->out_height) {
-        ptrdiff_t row = ((ptrdiff_t)c * height + rows.source) * width;
+        const ptrdiff_t first = ((ptrdiff_t)c * height + span.source) * width;
+        piece_rows rows = {0, width, out + down.begin, down.step, 0};
         if (h != FF_PIECE_MOVE_8) job.s = ff_eight_scales_of(host, c, 0);
-        uint8_t *to = out + down.begin;
-        for (uint32_t y = 0; y < host->out_height; y++, to += down.step) {
-            if (y < rows.begin || y >= rows.end) {
-                plane_row(h, streams, false, true, &job, 0, to);
+        for (uint32_t y = 0; y < host->out_height;
+             y += rows.count, rows.to += rows.count * down.step) {
+            const bool shown = y >= span.begin && y < span.end;
+            const uint32_t end = y < span.begin ? span.begin : shown ? span.end : host->out_height;
+            rows.count = end - y < most ? end - y : most;
+            if (!shown) {
+                some_rows(h, streams, false, true, &job, &plan, &rows);
                 continue;
             }
-            ff_augment_ask(source + row, width);
-            if (ff_pieces_free(&job.all, &plan, row, 0))
-                plane_row(h, streams, true, true, &job, row, to);
+            rows.from = first + (ptrdiff_t)(y - span.begin) * width;
+            bool free =
+                ff_pieces_free(&job.all, &plan, rows.from, (ptrdiff_t)(rows.count - 1) * width);
+            if (!free) rows.count = 1, free = ff_pieces_free(&job.all, &plan, rows.from, 0);
+            for (uint32_t i = 0; i < rows.count; i++)
+                ff_augment_ask(source + rows.from + i * (size_t)width, width);
+            if (free)
+                some_rows(h, streams, true, true, &job, &plan, &rows);
             else
-                plane_row(h, streams, true, false, &job, row, to);
-            row += width;
+                some_rows(h, streams, true, false, &job, &plan, &rows);
         }
     }
 }

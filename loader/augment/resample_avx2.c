@@ -1,5 +1,6 @@
 /* The passes with AVX2 and F16C: pixels are selected from registers by permutations, and gathered
  * from memory only where they are far apart, as gathers are slow. */
+#include "loader/augment/resample_fixed.h"
 #include "loader/augment/resample_rows.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -237,12 +238,34 @@ INLINE void block_bytes(uint32_t pairs, bool same, const ff_resample_byte_block 
     }
 }
 
-AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t blocks,
-                              uint32_t precision, const uint8_t *from, size_t from_stride,
-                              uint32_t planes, uint8_t *to, size_t to_stride) {
+/* Words between two others, as ff_resample_blend has them. */
+INLINE __m256i between(__m256i a, __m256i b, __m256i share) {
+    return _mm256_add_epi16(a, _mm256_mulhrs_epi16(_mm256_sub_epi16(b, a), share));
+}
+
+INLINE void blend_block(const ff_resample_byte_block *block, const uint8_t *in, size_t in_stride,
+                        uint32_t planes, uint8_t *out, size_t out_stride) {
+    const __m256i a = _mm256_loadu_si256((const void *)block->blend.a);
+    const __m256i b = _mm256_loadu_si256((const void *)block->blend.b);
+    const __m256i share = _mm256_loadu_si256((const void *)block->blend.share);
+    const uint8_t *high = in + block->fours.offset[2];
+    in += block->fours.offset[0];
+    for (; planes; planes--, in += in_stride, high += in_stride, out += out_stride) {
+        const __m256i v = load_halves(false, in, high);
+        const __m256i words = between(_mm256_shuffle_epi8(v, a), _mm256_shuffle_epi8(v, b), share);
+        _mm_storeu_si128((void *)out, _mm_packus_epi16(_mm256_castsi256_si128(words),
+                                                       _mm256_extracti128_si256(words, 1)));
+    }
+}
+
+INLINE void across_planes(const ff_resample_byte_block *block, uint32_t blocks, uint32_t precision,
+                          const uint8_t *from, size_t from_stride, uint32_t planes, uint8_t *to,
+                          size_t to_stride) {
     for (uint32_t b = 0; b < blocks; b++, block++, to += 16) {
         const uint8_t *in = from + block->base;
-        if (!block->fours.near)
+        if (block->blend.whole)
+            blend_block(block, in, from_stride, planes, to, to_stride);
+        else if (!block->fours.near)
             ff_resample_rows.across_bytes(block, 1, precision, from, from_stride, planes, to,
                                           to_stride);
         else if (block->pairs == 1 && block->fours.pairs)
@@ -255,8 +278,33 @@ AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t bloc
     }
 }
 
-AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
-                            uint32_t pairs, uint32_t precision, size_t count) {
+/* A constant number of planes: loops without counters. */
+AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t blocks,
+                              uint32_t precision, const uint8_t *from, size_t from_stride,
+                              uint32_t planes, uint8_t *to, size_t to_stride) {
+    if (planes == 3)
+        across_planes(block, blocks, precision, from, from_stride, 3, to, to_stride);
+    else
+        across_planes(block, blocks, precision, from, from_stride, planes, to, to_stride);
+}
+
+/* Each output lies between two rows. share: 2 w of the second. */
+INLINE void blend_rows(uint8_t *to, const uint8_t *first, const uint8_t *second, int32_t share,
+                       size_t count) {
+    const __m256i w = _mm256_set1_epi16((int16_t)share), zero = _mm256_setzero_si256();
+    for (size_t at = 0; at < count; at += 32) {
+        const __m256i a = _mm256_load_si256((const void *)(first + at));
+        const __m256i b = _mm256_load_si256((const void *)(second + at));
+        const __m256i low =
+            between(_mm256_unpacklo_epi8(a, zero), _mm256_unpacklo_epi8(b, zero), w);
+        const __m256i high =
+            between(_mm256_unpackhi_epi8(a, zero), _mm256_unpackhi_epi8(b, zero), w);
+        _mm256_store_si256((void *)(to + at), _mm256_packus_epi16(low, high));
+    }
+}
+
+INLINE void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row,
+                       const int16_t *weight, uint32_t precision, size_t count) {
     const __m256i half = _mm256_set1_epi32(1 << (precision - 1)), zero = _mm256_setzero_si256();
     const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
     for (size_t at = 0; at < count; at += 32) {
@@ -279,6 +327,18 @@ AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_
             _mm256_packs_epi32(_mm256_sra_epi32(s2, shift), _mm256_sra_epi32(s3, shift));
         _mm256_store_si256((void *)(to + at), _mm256_packus_epi16(first, second));
     }
+}
+
+AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
+                            uint32_t pairs, uint32_t precision, size_t count) {
+    if (pairs == 1 && weight[0] + weight[1] == FF_FIXED_WHOLE)
+        blend_rows(to, row[weight[1] == FF_FIXED_WHOLE], row[1], 2 * weight[1], count);
+    else if (pairs == 1)
+        down_pairs(1, to, row, weight, precision, count);
+    else if (pairs == 2)
+        down_pairs(2, to, row, weight, precision, count);
+    else
+        down_pairs(pairs, to, row, weight, precision, count);
 }
 
 const ff_resample_kernels *ff_resample_avx2(void) {

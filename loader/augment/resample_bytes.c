@@ -200,6 +200,23 @@ FF_CLONES static void pair_block(const plan *p, uint32_t b, ff_resample_byte_blo
     block->span = end - base;
 }
 
+/* Whether the block's outputs are blends, and how. A sum of 2^14 is that of the precision 14 alone.
+ * Outputs of two inputs are of an axis that is not reduced, or hardly: eight of them read no more
+ * than 16 bytes. */
+static ff_resample_blend blend_of(const ff_resample_byte_block *block) {
+    const uint32_t *place = block->fours.place;
+    ff_resample_blend blend = {.whole = block->pairs == 1};
+    for (uint32_t i = 0; i < LANES && blend.whole; i++) {
+        const int32_t first = block->weight[2 * i], second = block->weight[2 * i + 1];
+        blend.whole = first + second == FF_FIXED_WHOLE;
+        blend.a[2 * i] = (uint8_t)(place[i] + (second == FF_FIXED_WHOLE));
+        blend.b[2 * i] = (uint8_t)(place[i] + 1);
+        blend.a[2 * i + 1] = blend.b[2 * i + 1] = 0x80; /* the high byte of a word: 0 */
+        blend.share[i] = (int16_t)(2 * second);
+    }
+    return blend;
+}
+
 static void make_plans(ff_resample_bytes *b, const ff_resample_kernels *kernels,
                        const ff_resample_job *job) {
     const ff_augment_host *host = b->host;
@@ -213,7 +230,9 @@ static void make_plans(ff_resample_bytes *b, const ff_resample_kernels *kernels,
     for (uint32_t i = 0; i < b->across.blocks; i++) {
         b->block[i].weight = (int16_t *)b->weight.memory + i * stride;
         pair_block(&b->across, i, &b->block[i]);
-        if (kernels->by_fours) b->block[i].fours = ff_resample_fours_of(b->block[i].index);
+        if (!kernels->by_fours) continue;
+        b->block[i].fours = ff_resample_fours_of(b->block[i].index);
+        b->block[i].blend = blend_of(&b->block[i]);
     }
 }
 

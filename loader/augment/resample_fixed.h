@@ -86,6 +86,9 @@ FF_HD uint32_t ff_fixed_precision(double largest) {
     return precision;
 }
 
+/* A weight of 1 on an axis whose largest weight it is. */
+#define FF_FIXED_WHOLE (1 << 14)
+
 FF_HD int32_t ff_fixed_weight(double share, uint32_t precision) {
     return (int32_t)(0.5 + share * (1 << precision));
 }

@@ -71,6 +71,17 @@ typedef struct ff_resample_block {
     ff_resample_fours fours; /* if the kernels read by fours */
 } ff_resample_block;
 
+/* Outputs of two inputs a and b whose weights, in fixed point, make up 2^14: with w that of b,
+ * (a (2^14 - w) + b w + 2^13) >> 14 = a + ((b - a) 2 w + 2^14 >> 15), which one instruction for
+ * words of 16 bits computes from b - a and 2 w. An output whose w is 2^14 has b in place of a. */
+typedef struct ff_resample_blend {
+    bool whole; /* all outputs of the block are such */
+    /* The shuffles that make words of a and b, of 16 bytes from the offset of the outputs' eight.
+     */
+    uint8_t a[2 * FF_RESAMPLE_LANES], b[2 * FF_RESAMPLE_LANES];
+    int16_t share[FF_RESAMPLE_LANES]; /* 2 w */
+} ff_resample_blend;
+
 /* The same in fixed point (loader/augment/resample_fixed.h). Output i reads the inputs
  * base + index[i] + 2 k and the next one, k < pairs. */
 typedef struct ff_resample_byte_block {
@@ -78,6 +89,7 @@ typedef struct ff_resample_byte_block {
     uint32_t index[FF_RESAMPLE_LANES];
     int16_t *weight;         /* [pairs][lanes][2] */
     ff_resample_fours fours; /* if the kernels read by fours */
+    ff_resample_blend blend; /* the same */
 } ff_resample_byte_block;
 
 /* A table without some entries: those of slower kernels stay, except across_u8. */

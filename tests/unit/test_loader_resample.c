@@ -101,6 +101,25 @@ static void every_reduction(void **state) {
     }
 }
 
+/* Weights in fixed point. An axis of an odd length that becomes 2^14 long: the two of most outputs
+ * end in a half, both are rounded up, and their sum is 2^14 + 1. 24 that become 328: an output
+ * shows the middle of an input, and the one before it has a weight of 0. 8 that become 5: the first
+ * two of four weights make up 2^14. */
+static void sums_of_weights(void **state) {
+    (void)state;
+    static const uint32_t axis[][2] = {{37, 1u << 14}, {24, 328}, {8, 5}};
+    for (uint32_t i = 0; i < 6; i++) {
+        const bool down = i % 2;
+        const uint32_t from = axis[i / 2][0], to = axis[i / 2][1];
+        augment_case c = {.height = down ? from : 2, .width = down ? 2 : from};
+        c.out_height = down ? to : 2, c.out_width = down ? 2 : to;
+        c.spec = (ff_augment_spec){.rrc = 1, .scale = {1, 1}, .ratio = {1, 1}};
+        augment_case_init(&c, &luck, FF_U8, FF_CHW, 1, FF_U8, FF_CHW);
+        c.params.y = c.params.x = 0, c.params.height = c.height, c.params.width = c.width;
+        compare_versions(&c);
+    }
+}
+
 /* To u8 from which values are changed: the value in f32, rounded; and upside down the last row is
  * the first. */
 static void rounded_and_flipped(void **state) {
@@ -355,7 +374,7 @@ int main(void) {
         cmocka_unit_test(weights),         cmocka_unit_test(fast_equals_plain),
         cmocka_unit_test(any_sequence),    cmocka_unit_test(loaders),
         cmocka_unit_test(refusals),        cmocka_unit_test(rounded_and_flipped),
-        cmocka_unit_test(every_reduction),
+        cmocka_unit_test(every_reduction), cmocka_unit_test(sums_of_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
