@@ -106,8 +106,8 @@ def peer(name, python, case, workers):
     if name == "ffcv":
         return script(python, 1, side=name, data=written(name, python, size), batch=256, workers=workers, augment=augment, dtype=dtype,
                       ahead=5)
-    data = arrays(size) if name == "torchvision" else files(size) if name == "files" else written(name, python, size)
-    return script(python, 2, side=name, data=data, batch=256 if size == "32" else 64, workers=workers, augment=augment, dtype=dtype,
+    data = arrays(size) if name in ("torchvision", "torch") else files(size) if name == "files" else written(name, python, size)
+    return script(python, 2, side="torchvision" if name == "torch" else name, data=data, batch=256 if size == "32" else 64, workers=workers, augment=augment, dtype=dtype,
                   ahead=2 * workers)
 
 
@@ -141,7 +141,7 @@ def against_library():
                   f"{rounds.ratio(rates, 'Python', 'C'):.3f} | 0.95 | {others:.2f} |", flush=True)
 
 
-NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "streaming": "MosaicML Streaming's",
+NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "torch": "PyPI's torchvision's DataLoader", "streaming": "MosaicML Streaming's",
          "files": "torchvision's DataLoader, ImageFolder"}
 CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("32", "crop", "f32", {"ffcv": 3, "torchvision": 50, "streaming": 10}),
@@ -150,13 +150,13 @@ CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("224", "crop", "u8", {"ffcv": 3}),
     ("photographs", "rrc", "f32", {"ffcv": None, "torchvision": 12, "files": 12}),
 ]
-CROPS = [("256", "rrc", "f32", {"ffcv": 4, "torchvision": 15}), ("256", "rrc", "u8", {"ffcv": 4})]
+CROPS = [("256", "rrc", dtype, {"ffcv": 4, "torch": 20}) for dtype in ("f32", "u8")]
 VIEWS = [("32", "views", "f32", {"torchvision": None}), ("224", "views", "f32", {"torchvision": None})]
 
 
 def peers(cases=CASES):
     pythons = {"ffload": sys.executable, "torchvision": sys.executable, "files": sys.executable}
-    for name in sorted({name for *_, goals in cases for name in goals} & set(environments.PEERS)):
+    for name in sorted({name for *_, goals in cases for name in goals} & set(environments.PACKAGES)):
         pythons[name], reason = environments.python_of(name)
         if reason:
             print(f"{NAMES[name]}: skipped ({reason})\n")
