@@ -221,14 +221,17 @@ static void pass_across(ff_resampler *r, const job *j, const uint8_t *source, ui
         return;
     }
     if (host->from_layout == FF_CHW || channels == 1) {
-        for (uint32_t c = 0; c < channels; c++)
-            r->kernels.read(planes + c * stride,
-                            source + (((size_t)c * height + row) * width + j->x) * host->from_bytes,
-                            host->from, j->width);
+        for (uint32_t c = 0; c < channels; c++) {
+            const size_t at = ((size_t)c * height + row) * width + j->x;
+            const uint8_t *from = source + at * host->from_bytes;
+            ff_augment_ask(from, j->width * host->from_bytes);
+            r->kernels.read(planes + c * stride, from, host->from, j->width);
+        }
     } else {
         float *pixels = r->pixels.memory;
-        r->kernels.read(pixels, source + (row * width + j->x) * channels * host->from_bytes,
-                        host->from, (size_t)j->width * channels);
+        const uint8_t *from = source + (row * width + j->x) * channels * host->from_bytes;
+        ff_augment_ask(from, (size_t)j->width * channels * host->from_bytes);
+        r->kernels.read(pixels, from, host->from, (size_t)j->width * channels);
         if (channels == 3)
             split_3(planes, stride, pixels, j->width);
         else

@@ -288,33 +288,44 @@ AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t bloc
         across_planes(block, blocks, precision, from, from_stride, planes, to, to_stride);
 }
 
+/* 32 outputs, or `count` of them. */
+INLINE void store_bytes(uint8_t *to, __m256i v, size_t count) {
+    uint8_t some[32];
+    if (count >= sizeof some) {
+        _mm256_storeu_si256((void *)to, v);
+        return;
+    }
+    _mm256_storeu_si256((void *)some, v);
+    memcpy(to, some, count);
+}
+
 /* Each output lies between two rows. share: 2 w of the second. */
 INLINE void blend_rows(uint8_t *to, const uint8_t *first, const uint8_t *second, int32_t share,
                        size_t count) {
     const __m256i w = _mm256_set1_epi16((int16_t)share), zero = _mm256_setzero_si256();
-    for (size_t at = 0; at < count; at += 32) {
-        const __m256i a = _mm256_load_si256((const void *)(first + at));
-        const __m256i b = _mm256_load_si256((const void *)(second + at));
+    for (size_t x = 0; x < count; x += 32) {
+        const __m256i a = _mm256_load_si256((const void *)(first + x));
+        const __m256i b = _mm256_load_si256((const void *)(second + x));
         const __m256i low =
             between(_mm256_unpacklo_epi8(a, zero), _mm256_unpacklo_epi8(b, zero), w);
         const __m256i high =
             between(_mm256_unpackhi_epi8(a, zero), _mm256_unpackhi_epi8(b, zero), w);
-        _mm256_store_si256((void *)(to + at), _mm256_packus_epi16(low, high));
+        store_bytes(to + x, _mm256_packus_epi16(low, high), count - x);
     }
 }
 
-INLINE void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row,
+INLINE void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row, size_t at,
                        const int16_t *weight, uint32_t precision, size_t count) {
     const __m256i half = _mm256_set1_epi32(1 << (precision - 1)), zero = _mm256_setzero_si256();
     const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
-    for (size_t at = 0; at < count; at += 32) {
+    for (size_t x = 0; x < count; x += 32) {
         __m256i s0 = half, s1 = half, s2 = half, s3 = half;
         for (uint32_t k = 0; k < pairs; k++) {
             int32_t both;
             memcpy(&both, weight + 2 * k, sizeof both);
             const __m256i w = _mm256_set1_epi32(both);
-            const __m256i a = _mm256_load_si256((const void *)(row[2 * k] + at));
-            const __m256i b = _mm256_load_si256((const void *)(row[2 * k + 1] + at));
+            const __m256i a = _mm256_load_si256((const void *)(row[2 * k] + at + x));
+            const __m256i b = _mm256_load_si256((const void *)(row[2 * k + 1] + at + x));
             const __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
             s0 = _mm256_add_epi32(s0, _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), w));
             s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), w));
@@ -325,20 +336,21 @@ INLINE void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row,
             _mm256_packs_epi32(_mm256_sra_epi32(s0, shift), _mm256_sra_epi32(s1, shift));
         const __m256i second =
             _mm256_packs_epi32(_mm256_sra_epi32(s2, shift), _mm256_sra_epi32(s3, shift));
-        _mm256_store_si256((void *)(to + at), _mm256_packus_epi16(first, second));
+        store_bytes(to + x, _mm256_packus_epi16(first, second), count - x);
     }
 }
 
-AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
-                            uint32_t pairs, uint32_t precision, size_t count) {
+AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, size_t at,
+                            const int16_t *weight, uint32_t pairs, uint32_t precision,
+                            size_t count) {
     if (pairs == 1 && weight[0] + weight[1] == FF_FIXED_WHOLE)
-        blend_rows(to, row[weight[1] == FF_FIXED_WHOLE], row[1], 2 * weight[1], count);
+        blend_rows(to, row[weight[1] == FF_FIXED_WHOLE] + at, row[1] + at, 2 * weight[1], count);
     else if (pairs == 1)
-        down_pairs(1, to, row, weight, precision, count);
+        down_pairs(1, to, row, at, weight, precision, count);
     else if (pairs == 2)
-        down_pairs(2, to, row, weight, precision, count);
+        down_pairs(2, to, row, at, weight, precision, count);
     else
-        down_pairs(pairs, to, row, weight, precision, count);
+        down_pairs(pairs, to, row, at, weight, precision, count);
 }
 
 const ff_resample_kernels *ff_resample_avx2(void) {

@@ -1,5 +1,6 @@
 /* The passes with AVX-512: pixels are selected from registers by permutations rather than gathered
  * from memory. */
+#include "loader/augment/resample_fixed.h"
 #include "loader/augment/resample_rows.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -253,18 +254,42 @@ VBMI static void across_bytes(const ff_resample_byte_block *block, uint32_t bloc
     }
 }
 
-INLINE_VBMI void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row,
+/* Stores 64 outputs, or `count` of them. */
+INLINE_VBMI void store_bytes(uint8_t *to, __m512i v, size_t count) {
+    _mm512_mask_storeu_epi8(to, count < 64 ? (1ull << count) - 1 : ~0ull, v);
+}
+
+/* Words between two others, as ff_resample_blend has them. */
+INLINE_VBMI __m512i between(__m512i a, __m512i b, __m512i share) {
+    return _mm512_add_epi16(a, _mm512_mulhrs_epi16(_mm512_sub_epi16(b, a), share));
+}
+
+/* Each output lies between two rows. share: 2 w of the second. */
+INLINE_VBMI void blend_rows(uint8_t *to, const uint8_t *first, const uint8_t *second, int32_t share,
+                            size_t count) {
+    const __m512i w = _mm512_set1_epi16((int16_t)share), zero = _mm512_setzero_si512();
+    for (size_t x = 0; x < count; x += 64) {
+        const __m512i a = _mm512_load_si512(first + x), b = _mm512_load_si512(second + x);
+        const __m512i low =
+            between(_mm512_unpacklo_epi8(a, zero), _mm512_unpacklo_epi8(b, zero), w);
+        const __m512i high =
+            between(_mm512_unpackhi_epi8(a, zero), _mm512_unpackhi_epi8(b, zero), w);
+        store_bytes(to + x, _mm512_packus_epi16(low, high), count - x);
+    }
+}
+
+INLINE_VBMI void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *row, size_t at,
                             const int16_t *weight, uint32_t precision, size_t count) {
     const __m512i half = _mm512_set1_epi32(1 << (precision - 1)), zero = _mm512_setzero_si512();
     const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
-    for (size_t at = 0; at < count; at += 64) {
+    for (size_t x = 0; x < count; x += 64) {
         __m512i s0 = half, s1 = half, s2 = half, s3 = half;
         for (uint32_t k = 0; k < pairs; k++) {
             int32_t both;
             memcpy(&both, weight + 2 * k, sizeof both);
             const __m512i w = _mm512_set1_epi32(both);
-            const __m512i a = _mm512_load_si512(row[2 * k] + at);
-            const __m512i b = _mm512_load_si512(row[2 * k + 1] + at);
+            const __m512i a = _mm512_load_si512(row[2 * k] + at + x);
+            const __m512i b = _mm512_load_si512(row[2 * k + 1] + at + x);
             const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
             s0 = _mm512_dpwssd_epi32(s0, _mm512_unpacklo_epi8(low, zero), w);
             s1 = _mm512_dpwssd_epi32(s1, _mm512_unpackhi_epi8(low, zero), w);
@@ -275,18 +300,21 @@ INLINE_VBMI void down_pairs(uint32_t pairs, uint8_t *to, const uint8_t *const *r
             _mm512_packs_epi32(_mm512_srl_epi32(s0, shift), _mm512_srl_epi32(s1, shift));
         const __m512i second =
             _mm512_packs_epi32(_mm512_srl_epi32(s2, shift), _mm512_srl_epi32(s3, shift));
-        _mm512_store_si512(to + at, _mm512_packus_epi16(first, second));
+        store_bytes(to + x, _mm512_packus_epi16(first, second), count - x);
     }
 }
 
-VBMI static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
-                            uint32_t pairs, uint32_t precision, size_t count) {
-    if (pairs == 1)
-        down_pairs(1, to, row, weight, precision, count);
+VBMI static void down_bytes(uint8_t *to, const uint8_t *const *row, size_t at,
+                            const int16_t *weight, uint32_t pairs, uint32_t precision,
+                            size_t count) {
+    if (pairs == 1 && weight[0] + weight[1] == FF_FIXED_WHOLE)
+        blend_rows(to, row[weight[1] == FF_FIXED_WHOLE] + at, row[1] + at, 2 * weight[1], count);
+    else if (pairs == 1)
+        down_pairs(1, to, row, at, weight, precision, count);
     else if (pairs == 2)
-        down_pairs(2, to, row, weight, precision, count);
+        down_pairs(2, to, row, at, weight, precision, count);
     else
-        down_pairs(pairs, to, row, weight, precision, count);
+        down_pairs(pairs, to, row, at, weight, precision, count);
 }
 
 const ff_resample_kernels *ff_resample_avx512(void) {

@@ -21,8 +21,8 @@ struct ff_resample_bytes {
     plan across, down;
     ff_resample_byte_block *block; /* [across.blocks]; their weights are in the next */
     ff_resample_array weight;      /* [blocks][pairs][lanes][2] i16 */
-    size_t padded;                 /* the blocks of an output row */
-    size_t row_bytes;              /* channels * padded, rounded up to TOGETHER */
+    size_t padded;                 /* the blocks of an output row, rounded up to TOGETHER */
+    size_t row_bytes;              /* channels * padded */
     ff_resample_array source;      /* [channels][box width + beyond]: one row in planes */
     ff_resample_array ring; /* [ring_rows][row_bytes]: source row r is in slot r % ring_rows */
     ff_resample_array rows; /* [pairs][2] the rows of one output */
@@ -60,8 +60,8 @@ ff_status ff_resample_bytes_create(ff_resample_bytes **out, const ff_augment_hos
     ff_status status;
     FF_TRY(ff_alloc(&b, 1, sizeof *b, "a resampler", error));
     b->host = host;
-    b->padded = (host->out_width + LANES - 1) / LANES * (size_t)LANES;
-    b->row_bytes = (host->channels * b->padded + TOGETHER - 1) / TOGETHER * TOGETHER;
+    b->padded = ff_align_u64(host->out_width, TOGETHER);
+    b->row_bytes = host->channels * b->padded;
     FF_TRY_DONE(create_plan(&b->across, host->out_width, error));
     FF_TRY_DONE(create_plan(&b->down, host->out_height, error));
     FF_TRY_DONE(ff_alloc(&b->block, b->across.blocks, sizeof *b->block, "resampling", error));
@@ -263,6 +263,9 @@ const uint8_t *ff_resample_planes_u8(const ff_augment_host *host, const ff_resam
     const uint32_t channels = host->channels;
     const size_t plane = (size_t)height * width, at = (size_t)(job->y + y) * width + job->x;
     const bool planar = host->from_layout == FF_CHW || channels == 1;
+    for (uint32_t c = 0; c < channels && planar; c++)
+        ff_augment_ask(source + c * plane + at, job->width);
+    if (!planar) ff_augment_ask(source + at * channels, job->width * (size_t)channels);
     *stride = plane;
     if (planar && at + job->width + FF_RESAMPLE_BEYOND <= plane) return source + at;
     *stride = job->width + FF_RESAMPLE_BEYOND;
@@ -280,20 +283,30 @@ const uint8_t *ff_resample_planes_u8(const ff_augment_host *host, const ff_resam
     return planes;
 }
 
-/* Stores the planes of b->row in row `y` of the output. */
-static void write_row(const ff_resample_bytes *b, uint32_t y, uint8_t *out) {
+/* Interleaves the planes of b->row into row `y` of the output. */
+static void join_row(const ff_resample_bytes *b, uint32_t y, uint8_t *out) {
+    const size_t width = b->host->out_width, channels = b->host->channels;
+    out += y * width * channels;
+    if (channels == 3) {
+        join_3(out, b->row, b->padded, width);
+        return;
+    }
+    for (size_t x = 0; x < width; x++)
+        for (size_t c = 0; c < channels; c++) out[x * channels + c] = b->row[c * b->padded + x];
+}
+
+/* Row `y` of the output, from the rows in b->rows. */
+static void write_row(const ff_resample_bytes *b, const ff_resample_kernels *kernels, uint32_t taps,
+                      uint32_t y, uint8_t *out) {
     const ff_augment_host *host = b->host;
-    const uint32_t channels = host->channels;
+    const bool planar = host->to_layout == FF_CHW || host->channels == 1;
     const size_t width = host->out_width;
-    if (host->to_layout == FF_CHW || channels == 1)
-        for (uint32_t c = 0; c < channels; c++)
-            memcpy(out + ((size_t)c * host->out_height + y) * width, b->row + c * b->padded, width);
-    else if (channels == 3)
-        join_3(out + y * width * 3, b->row, b->padded, width);
-    else
-        for (size_t x = 0; x < width; x++)
-            for (uint32_t c = 0; c < channels; c++)
-                out[(y * width + x) * channels + c] = b->row[c * b->padded + x];
+    for (size_t c = 0; c < host->channels; c++)
+        kernels->down_bytes(planar ? out + (c * host->out_height + y) * width
+                                   : b->row + c * b->padded,
+                            b->rows.memory, c * b->padded, b->pair.memory, (taps + 1) / 2,
+                            b->down.precision, width);
+    if (!planar) join_row(b, y, out);
 }
 
 /* The rows that output `line` reads: *first and their number. Their weights are in b->pair. */
@@ -338,9 +351,7 @@ void ff_resample_bytes_run(ff_resample_bytes *b, const ff_resample_kernels *kern
             const uint32_t line = first + (k < taps ? k : taps - 1);
             row[k] = (const uint8_t *)b->ring.memory + line % ring_rows * b->row_bytes;
         }
-        kernels->down_bytes(b->row, row, b->pair.memory, (taps + 1) / 2, b->down.precision,
-                            b->row_bytes);
-        write_row(b, ff_augment_line(params, y, host->out_height), out);
+        write_row(b, kernels, taps, ff_augment_line(params, y, host->out_height), out);
     }
 }
 

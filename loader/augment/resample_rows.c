@@ -143,15 +143,19 @@ FF_FMA_CLONES static void across_bytes(const ff_resample_byte_block *block, uint
     }
 }
 
-FF_FMA_CLONES static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
-                                     uint32_t pairs, uint32_t precision, size_t count) {
-    for (size_t at = 0; at < count; at += LANES) {
+FF_FMA_CLONES static void down_bytes(uint8_t *to, const uint8_t *const *row, size_t at,
+                                     const int16_t *weight, uint32_t pairs, uint32_t precision,
+                                     size_t count) {
+    for (size_t x = 0; x < count; x += LANES) {
+        const size_t here = count - x < LANES ? count - x : LANES;
         int32_t sum[LANES] = {0};
+        uint8_t value[LANES];
         for (uint32_t k = 0; k < 2 * pairs; k++) {
-            const uint8_t *restrict in = row[k] + at;
+            const uint8_t *restrict in = row[k] + at + x;
             for (int i = 0; i < LANES; i++) sum[i] += weight[k] * in[i];
         }
-        for (int i = 0; i < LANES; i++) to[at + (size_t)i] = ff_fixed_value(sum[i], precision);
+        for (int i = 0; i < LANES; i++) value[i] = ff_fixed_value(sum[i], precision);
+        memcpy(to + x, value, here);
     }
 }
 

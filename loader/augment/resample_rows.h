@@ -27,7 +27,7 @@ uint32_t ff_resample_weigh_lanes(const ff_resample_axis *axis, const uint32_t *l
 
 /* How far after the last pixel of a row a kernel may load, without using it. */
 #define FF_RESAMPLE_BEYOND 64u
-/* down_bytes computes this many outputs at a time. */
+/* Rows of down_bytes are padded to a multiple of it. */
 #define FF_RESAMPLE_BYTES 64u
 
 /* How kernels that shuffle 16 bytes find the first inputs of FF_RESAMPLE_LANES outputs: output i
@@ -114,12 +114,12 @@ typedef struct ff_resample_kernels {
                  size_t count, const float *scale, bool streams);
     /* Three planes, `stride` apart, interleaved into `to`. streams: as for `down`. */
     void (*join)(float *to, const float *from, size_t stride, size_t pixels, bool streams);
-    /* The passes in fixed point. Weights of down_bytes: [pairs][2], of rows [pairs][2]; count is a
-     * multiple of FF_RESAMPLE_BYTES. */
+    /* The passes in fixed point. Weights of down_bytes: [pairs][2], of rows [pairs][2], which it
+     * reads from `at` on, a multiple of FF_RESAMPLE_BYTES. */
     void (*across_bytes)(const ff_resample_byte_block *block, uint32_t blocks, uint32_t precision,
                          const uint8_t *from, size_t from_stride, uint32_t planes, uint8_t *to,
                          size_t to_stride);
-    void (*down_bytes)(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
+    void (*down_bytes)(uint8_t *to, const uint8_t *const *row, size_t at, const int16_t *weight,
                        uint32_t pairs, uint32_t precision, size_t count);
 } ff_resample_kernels;
 
