@@ -57,6 +57,17 @@ $(SIM_LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/obj/tests/cuda/sim/streams/streams.o
     $(BUILD)/libff_cudasim.a
 	$(LINK)
 
+# Kernels for AVX-512 over plain C, for exact/test_avx512.sh. Needs SIMDe, so no other target builds them.
+AVX512_OBJECTS := $(patsubst %.c,$(BUILD)/obj/avx512/%.o,$(shell grep -l _mm512 $$(find loader tools -name '*.c')))
+AVX512_TESTS   := $(addprefix $(BUILD)/tests/avx512_,loader_augment loader_resample transform resize_passes)
+$(BUILD)/obj/avx512/%.o: %.c tests/exact/avx512/immintrin.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -g1 -ffp-contract=off -w -I. -Itests/exact/avx512 $(CPPFLAGS) $(CPPFLAGS_FOUND) \
+	    '-Dtarget(name)=' '-D__builtin_cpu_supports(name)=1' -c $< -o $@
+$(AVX512_TESTS): private WITH = $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN)
+$(AVX512_TESTS): $(BUILD)/tests/avx512_%: $(BUILD)/obj/tests/unit/test_%.o $(AVX512_OBJECTS) $(ARCHIVES)
+	$(LINK)
+
 # NCCL's stand-in, for the programs next to it.
 NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
 $(NCCL_SIM): private LINK_AS = -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed

@@ -2,14 +2,16 @@
 
 #include <string.h>
 
-void ff_rows_begin(ff_rows *rows, const ff_shard *shard, int section, size_t bytes_each) {
+void ff_shard_rows_begin(ff_shard_rows *rows, const ff_shard *shard, int section,
+                         size_t bytes_each) {
     rows->shard = shard;
     rows->section = section;
     rows->bytes_each = bytes_each;
     rows->first = rows->count = 0;
 }
 
-ff_status ff_rows_get(ff_rows *rows, uint64_t slot, const uint8_t **row, ff_error *error) {
+ff_status ff_shard_rows_get(ff_shard_rows *rows, uint64_t slot, const uint8_t **row,
+                            ff_error *error) {
     const ff_shard *shard = rows->shard;
     if (rows->bytes_each && (slot < rows->first || slot - rows->first >= rows->count)) {
         const uint64_t left = shard->footer.sample_count - slot;

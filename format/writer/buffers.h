@@ -10,19 +10,20 @@
 enum { FF_BUFFERS_BYTES = 1 << 16 };
 
 /* Zero-initialised, except for the first two. `bytes_each` is at most FF_BUFFERS_BYTES. */
-typedef struct ff_rows {
+typedef struct ff_shard_rows {
     const ff_shard *shard; /* its section has a row a sample */
     int section;
     size_t bytes_each;
     uint64_t first, count; /* rows in `bytes` */
     uint8_t bytes[FF_BUFFERS_BYTES];
-} ff_rows;
+} ff_shard_rows;
 
 /* Begins to read the rows of `section` of another shard. */
-void ff_rows_begin(ff_rows *rows, const ff_shard *shard, int section, size_t bytes_each);
+void ff_shard_rows_begin(ff_shard_rows *rows, const ff_shard *shard, int section,
+                         size_t bytes_each);
 /* The row of a slot, valid until the next call. */
-FF_MUST_USE ff_status ff_rows_get(ff_rows *rows, uint64_t slot, const uint8_t **row,
-                                  ff_error *error);
+FF_MUST_USE ff_status ff_shard_rows_get(ff_shard_rows *rows, uint64_t slot, const uint8_t **row,
+                                        ff_error *error);
 
 /* Writes at any offset of a file, adjacent pieces at once. Zero-initialised except for `file`. */
 typedef struct ff_scatter {

@@ -24,7 +24,7 @@ typedef struct builder {
     ff_file *file;
     ff_ids *ids;
     ff_buffer checksums;
-    ff_rows *records, *labels; /* of the shard that is being read */
+    ff_shard_rows *records, *labels; /* of the shard that is being read */
     ff_index_header header;
 } builder;
 
@@ -99,11 +99,11 @@ static ff_status check_records(builder *b, const ff_shard *shard, ff_error *erro
     const ff_section *section = shard->footer.section;
     ff_shard_place place = ff_metadata_shard_place(metadata, number);
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_check_section(shard, i, error));
-    ff_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
+    ff_shard_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
         const uint8_t *record;
         ff_entry entry;
-        FF_TRY(ff_rows_get(b->records, slot, &record, error));
+        FF_TRY(ff_shard_rows_get(b->records, slot, &record, error));
         if (!ff_entry_decode(&entry, record) || entry.item < place.first_item ||
             entry.item >= place.end_item || entry.shard != number ||
             entry.key_bytes > FF_KEY_LIMIT_BYTES ||
@@ -161,14 +161,14 @@ static ff_status place_shard(builder *b, const ff_shard *shard, ff_scatter *entr
     const ff_section *section = shard->footer.section;
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
     uint64_t key_base = ff_file_offset(b->file) - b->header.section[FF_INDEX_KEYS].offset;
-    ff_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
-    ff_rows_begin(b->labels, shard, FF_SHARD_LABELS, (size_t)row_bytes);
+    ff_shard_rows_begin(b->records, shard, FF_SHARD_RECORDS, FF_ENTRY_BYTES);
+    ff_shard_rows_begin(b->labels, shard, FF_SHARD_LABELS, (size_t)row_bytes);
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
         const uint8_t *found, *row;
         uint8_t record[FF_ENTRY_BYTES];
         ff_entry entry;
-        FF_TRY(ff_rows_get(b->records, slot, &found, error));
-        FF_TRY(ff_rows_get(b->labels, slot, &row, error));
+        FF_TRY(ff_shard_rows_get(b->records, slot, &found, error));
+        FF_TRY(ff_shard_rows_get(b->labels, slot, &row, error));
         ff_entry_decode(&entry, found);
         uint64_t number = number_of(b, entry.item);
         entry.key_offset += key_base;

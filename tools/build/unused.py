@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Lists the functions declared in headers of format, loader, train and tools that no program uses; exits 1 if there is one. A use
+"""Lists the functions declared in headers of format, loader, train and tools that no program uses, and those that two headers
+declare: a program that links both would have one of them, or none. Exits 1 if there is one. A use
 is the name in a function's body, in an initializer or in a macro of a file that ships. Comments, declarations, a function's own
 body, and bodies of unused functions do not count."""
 import os
@@ -29,7 +30,7 @@ def files():
 
 
 def read(path, declared, uses):
-    """Adds the functions that a header declares, name -> where, and uses of names, name -> {the users}."""
+    """Adds the functions that a header declares, name -> {header: where}, and uses of names, name -> {the users}."""
     text = re.sub(r'extern "C" \{|\}  *// extern', "", open(path, encoding="utf-8").read())
     depth, round_, user, typedef, last = 0, 0, None, False, ""
     for match in TOKEN.finditer(text):
@@ -48,7 +49,7 @@ def read(path, declared, uses):
                 if path.startswith(LIBRARY):
                     uses.setdefault(user, set()).add(None)
                 elif path.endswith(".h"):
-                    declared.setdefault(user, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
+                    declared.setdefault(user, {}).setdefault(path, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
         elif token in ";=":
             if depth == 0:
                 user, typedef = None, False
@@ -68,11 +69,15 @@ def main():
     while found != before:
         before = found
         found = {name for name in declared if not uses.get(name, set()) - (before - set(ALLOWED))}
-    for name in sorted(found - set(ALLOWED), key=declared.get):
-        print(f"{declared[name]}: no program uses {name}")
+    where = {name: " and ".join(places.values()) for name, places in declared.items()}
+    for name in sorted(found - set(ALLOWED), key=where.get):
+        print(f"{where[name]}: no program uses {name}")
+    twice = sorted(name for name, places in declared.items() if len(places) > 1)
+    for name in twice:
+        print(f"{where[name]}: {name} is declared twice")
     for name in sorted(set(ALLOWED) - found):
         print(f"tools/build/unused.py: {name} needs no exception")
-    return found != set(ALLOWED)
+    return found != set(ALLOWED) or bool(twice)
 
 
 sys.exit(main())

@@ -1,6 +1,6 @@
 /* Reading the bytes of items. */
 #include "format/base/read.h"
-#include "tools/ffpack/source/remote/ahead.h"
+#include "tools/ffpack/source/remote/object_queue.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -13,10 +13,10 @@ enum { AHEAD_BYTES = 256 * 1024 };
 struct ff_source_reader {
     const ff_source *source;
     ff_stream *stream;
-    ff_stream_items items; /* announced by ff_source_begin */
-    ff_ahead_reader ahead; /* the same of objects */
-    size_t items_at;       /* index of the last one found */
-    uint32_t part;         /* the window's */
+    ff_stream_items items;        /* announced by ff_source_begin */
+    ff_object_queue_reader queue; /* the same of objects */
+    size_t items_at;              /* index of the last one found */
+    uint32_t part;                /* the window's */
     uint64_t offset;
     size_t length;
     unsigned char *window;
@@ -42,7 +42,7 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
 
 void ff_source_reader_destroy(ff_source_reader **reader) {
     if (!*reader) return;
-    ff_ahead_leave(&(*reader)->ahead);
+    ff_object_queue_leave(&(*reader)->queue);
     ff_stream_items_free(&(*reader)->items);
     ff_close_file(&(*reader)->fd);
     free((*reader)->window);
@@ -90,9 +90,9 @@ done:
 
 ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end, ff_error *error) {
     if (!reader->stream) return FF_OK;
-    ff_ahead *ahead = ff_stream_ahead(reader->stream);
-    if (ahead) {
-        ff_ahead_begin(ahead, &reader->ahead, first, end);
+    ff_object_queue *queue = ff_stream_queue(reader->stream);
+    if (queue) {
+        ff_object_queue_begin(queue, &reader->queue, first, end);
         return FF_OK;
     }
     reader->items_at = 0;
@@ -138,7 +138,8 @@ static ff_status read_object(ff_source_reader *reader, const ff_source_split *sp
                              const ff_item *item, ff_error *error) {
     bool taken, own;
     reader->length = 0;
-    FF_TRY(ff_ahead_take(&reader->ahead, item, &reader->window, &reader->capacity, &taken, error));
+    FF_TRY(ff_object_queue_take(&reader->queue, item, &reader->window, &reader->capacity, &taken,
+                                error));
     return taken ? FF_OK
                  : ff_object_read(split, item, &reader->path, &reader->window, &reader->capacity,
                                   &own, error);

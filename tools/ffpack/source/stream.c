@@ -6,7 +6,7 @@
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/parquet/reader.h"
-#include "tools/ffpack/source/remote/ahead.h"
+#include "tools/ffpack/source/remote/object_queue.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -92,7 +92,7 @@ ff_status ff_stream_order(const ff_source *source, ff_source_split *split, ff_er
 /* ---- a pass -------------------------------------------------------------------------------- */
 
 struct ff_stream {
-    ff_ahead *ahead; /* of objects; then nothing else is used */
+    ff_object_queue *queue; /* of objects; then nothing else is used */
     const ff_source *source;
     const ff_source_split *split;
     ff_listing_cursor *cursor;
@@ -120,7 +120,7 @@ ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_so
     pthread_cond_init(&stream->turn, NULL);
     ff_status status = split->order
                            ? ff_listing_cursor_create(&stream->cursor, split->listing, error)
-                           : ff_ahead_create(&stream->ahead, split, range, error);
+                           : ff_object_queue_create(&stream->queue, split, range, error);
     if (status == FF_OK)
         *out = stream;
     else
@@ -242,20 +242,20 @@ ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t end, ff_str
 
 void ff_stream_stop(ff_stream *stream, uint64_t first) {
     if (!stream) return;
-    if (stream->ahead) return ff_ahead_stop(stream->ahead, first);
+    if (stream->queue) return ff_object_queue_stop(stream->queue, first);
     pthread_mutex_lock(&stream->mutex);
     if (stream->stop_at > first) stream->stop_at = first;
     pthread_cond_broadcast(&stream->turn);
     pthread_mutex_unlock(&stream->mutex);
 }
 
-ff_ahead *ff_stream_ahead(const ff_stream *stream) {
-    return stream->ahead;
+ff_object_queue *ff_stream_queue(const ff_stream *stream) {
+    return stream->queue;
 }
 
 void ff_stream_destroy(ff_stream **stream) {
     if (!*stream) return;
-    ff_ahead_destroy(&(*stream)->ahead);
+    ff_object_queue_destroy(&(*stream)->queue);
     close_part(*stream);
     ff_listing_cursor_destroy(&(*stream)->cursor);
     pthread_cond_destroy(&(*stream)->turn);

@@ -2,7 +2,7 @@
  *
  * A pass reads each archive that allows only sequential reading once. The order of reading is also
  * the storage order; nothing is unpacked to disk. Objects of a bucket are fetched
- * ahead, in the order in which they are taken (ahead.h). */
+ * ahead, in the order in which they are taken (remote/object_queue.h). */
 #ifndef FF_FFPACK_SOURCE_STREAM_H
 #define FF_FFPACK_SOURCE_STREAM_H
 
@@ -52,8 +52,8 @@ FF_MUST_USE ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t
 void ff_stream_stop(ff_stream *stream, uint64_t first);
 
 /* What fetches the objects of the pass, if its items are objects; else NULL. */
-struct ff_ahead;
-struct ff_ahead *ff_stream_ahead(const ff_stream *stream);
+struct ff_object_queue;
+struct ff_object_queue *ff_stream_queue(const ff_stream *stream);
 
 void ff_stream_destroy(ff_stream **stream);
 void ff_stream_items_free(ff_stream_items *items);

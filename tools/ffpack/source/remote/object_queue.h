@@ -5,38 +5,39 @@
  * items that readers need first, then those after the last announced range, which some reader will
  * announce. So any number of readers work at the same time, however many items a range has, and
  * what is fetched and not yet read is bounded in number and bytes. */
-#ifndef FF_FFPACK_SOURCE_AHEAD_H
-#define FF_FFPACK_SOURCE_AHEAD_H
+#ifndef FF_FFPACK_SOURCE_OBJECT_QUEUE_H
+#define FF_FFPACK_SOURCE_OBJECT_QUEUE_H
 
 #include "tools/ffpack/source/stream.h"
 
-typedef struct ff_ahead ff_ahead;
+typedef struct ff_object_queue ff_object_queue;
 
 /* The source, and what `range` points to, must outlive it. */
-FF_MUST_USE ff_status ff_ahead_create(ff_ahead **ahead, const ff_source_split *split,
-                                      const ff_stream_range *range, ff_error *error);
+FF_MUST_USE ff_status ff_object_queue_create(ff_object_queue **queue, const ff_source_split *split,
+                                             const ff_stream_range *range, ff_error *error);
 /* As ff_stream_stop. */
-void ff_ahead_stop(ff_ahead *ahead, uint64_t first);
-void ff_ahead_destroy(ff_ahead **ahead);
+void ff_object_queue_stop(ff_object_queue *queue, uint64_t first);
+void ff_object_queue_destroy(ff_object_queue **queue);
 
 /* One thread's; zeroed at first. */
-typedef struct ff_ahead_reader {
-    ff_ahead *ahead;               /* NULL: nothing was announced */
-    uint64_t at, end;              /* the positions that are announced and not yet read */
-    uint64_t next;                 /* the next of them to be fetched */
-    struct ff_ahead_reader *other; /* of the same pass */
-} ff_ahead_reader;
+typedef struct ff_object_queue_reader {
+    ff_object_queue *queue;               /* NULL: nothing was announced */
+    uint64_t at, end;                     /* the positions that are announced and not yet read */
+    uint64_t next;                        /* the next of them to be fetched */
+    struct ff_object_queue_reader *other; /* of the same pass */
+} ff_object_queue_reader;
 
 /* Announces positions first .. end - 1. */
-void ff_ahead_begin(ff_ahead *ahead, ff_ahead_reader *reader, uint64_t first, uint64_t end);
+void ff_object_queue_begin(ff_object_queue *queue, ff_object_queue_reader *reader, uint64_t first,
+                           uint64_t end);
 /* Takes the next announced item, which must be `item`: *bytes = its bytes, which replace what
  * *bytes pointed to. *announced = false, and nothing is done: all that was announced has been read.
  * A failure is the item's alone if it is gone or has another size; else it ends the pass. */
-FF_MUST_USE ff_status ff_ahead_take(ff_ahead_reader *reader, const ff_item *item,
-                                    unsigned char **bytes, size_t *capacity, bool *announced,
-                                    ff_error *error);
+FF_MUST_USE ff_status ff_object_queue_take(ff_object_queue_reader *reader, const ff_item *item,
+                                           unsigned char **bytes, size_t *capacity, bool *announced,
+                                           ff_error *error);
 /* Before the pass is destroyed. */
-void ff_ahead_leave(ff_ahead_reader *reader);
+void ff_object_queue_leave(ff_object_queue_reader *reader);
 
 /* Reads the whole object of an item into *bytes, which has room for *capacity and grows. *own: a
  * failure is the item's alone. `path` is the caller's for its name. */
