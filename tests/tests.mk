@@ -59,8 +59,9 @@ $(SIM_LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/obj/tests/cuda/sim/streams/streams.o
 
 # Kernels for AVX-512 over plain C, for exact/test_avx512.sh. Needs SIMDe, so no other target builds them.
 AVX512_OBJECTS := $(patsubst %.c,$(BUILD)/obj/avx512/%.o,$(shell grep -l _mm512 $$(find loader tools -name '*.c')))
-AVX512_TESTS   := $(addprefix $(BUILD)/tests/avx512_,loader_augment loader_resample transform resize_passes)
-$(BUILD)/obj/avx512/%.o: %.c tests/exact/avx512/immintrin.h
+AVX512_TESTS   := $(addprefix $(BUILD)/tests/avx512_,loader_augment loader_resample change transform resize_passes)
+$(BUILD)/obj/avx512/%.o: %.c tests/exact/avx512/immintrin.h \
+    $(wildcard loader/augment/*.h loader/augment/change/*.h tools/ffpack/image/*.h)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O2 -g1 -ffp-contract=off -w -I. -Itests/exact/avx512 $(CPPFLAGS) $(CPPFLAGS_FOUND) \
 	    '-Dtarget(name)=' '-D__builtin_cpu_supports(name)=1' -c $< -o $@

@@ -8,7 +8,7 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 [ "$(uname -m)" = x86_64 ] || skip_all "kernels for AVX-512" "this machine is a $(uname -m)"
 echo '#include <simde/x86/avx512.h>' | "${CC:-gcc}" -fsyntax-only -x c - 2>/dev/null || skip_all "kernels for AVX-512" "no SIMDe: package libsimde-dev"
 build=${BUILD:-build}
-tests="loader_augment loader_resample transform resize_passes"
+tests="loader_augment loader_resample change transform resize_passes"
 make -s BUILD="$build" SANITIZE="${SANITIZE:-}" $(printf "$build/tests/avx512_%s " $tests) >"$said" 2>&1
 result $? "they are built over plain C"
 for name in $tests; do

@@ -1,11 +1,12 @@
-/* In place of the compiler's header: AVX-512 in plain C, so that any processor runs the kernels that
- * use it. SIMDe (https://github.com/simd-everywhere/simde) has most of the functions; those that
- * SIMDe 0.7.4 lacks are here, by Intel's Intrinsics Guide. Thread rule: pure. */
+/* In place of the compiler's header: AVX-512 in plain C, so that any processor runs the kernels
+ * that use it. SIMDe (https://github.com/simd-everywhere/simde) has most of the functions; those
+ * that SIMDe 0.7.4 lacks are here, by Intel's Intrinsics Guide. Thread rule: pure. */
 #ifndef FF_TESTS_AVX512_H
 #define FF_TESTS_AVX512_H
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #define SIMDE_NO_NATIVE
+#include <math.h>
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
@@ -77,10 +78,22 @@ CONVERT(_mm512_cvtepu8_epi16, __m256i, uint8_t, __m512i, uint16_t, v)
 CONVERT(_mm512_cvtepu16_epi32, __m256i, uint16_t, __m512i, uint32_t, v)
 CONVERT(_mm512_cvtph_ps, __m256i, _Float16, __m512, float, v)
 CONVERT(nearest_cvtps_ph, __m512, float, __m256i, _Float16, v)
-CONVERT(nearest_cvtepu32_ps, __m512i, uint32_t, __m512, float, v)
-/* All of ours round to nearest even. */
-#define _mm512_cvtps_ph(all, rounding)           nearest_cvtps_ph(all)
-#define _mm512_cvt_roundepu32_ps(all, rounding)  nearest_cvtepu32_ps(all)
+CONVERT(upward_cvtepu32_ps, __m512i, uint32_t, __m512, float,
+        (float)v < (double)v ? nextafterf((float)v, INFINITY) : (float)v)
+/* The kernels round the first to nearest even and the second upwards. */
+#define _mm512_cvtps_ph(all, rounding)          nearest_cvtps_ph(all)
+#define _mm512_cvt_roundepu32_ps(all, rounding) upward_cvtepu32_ps(all)
+
+/* Rounded once, which SIMDe's is not. */
+static inline __m512 fused_fmadd_ps(__m512 a, __m512 b, __m512 c) {
+    float x[16], y[16], z[16];
+    memcpy(x, &a, sizeof x), memcpy(y, &b, sizeof y), memcpy(z, &c, sizeof z);
+    for (int i = 0; i < 16; i++) z[i] = fmaf(x[i], y[i], z[i]);
+    memcpy(&c, z, sizeof z);
+    return c;
+}
+#undef _mm512_fmadd_ps
+#define _mm512_fmadd_ps(a, b, c) fused_fmadd_ps(a, b, c)
 
 /* Elements at byte offsets index * scale. */
 static inline __m512i _mm512_i32gather_epi32(__m512i index, const void *from, int scale) {
