@@ -138,9 +138,9 @@ bool ff_augment_wide(void);
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
 
 /* Prefetches what comes 1 KiB after a row, which may be outside the sample; shared by the AVX2
- * versions. Of photographs that are not in the caches, few rows are on their way at once without
- * it: a processor does not look further than some hundred instructions, and its own prefetches end
- * with the page. Short rows are of samples that the loader has prefetched. */
+ * versions and the resamplers. Of photographs that are not in the caches, few rows are on their way
+ * at once without it: a processor does not look further than some hundred instructions, and its own
+ * prefetches end with the page. Short rows are of samples that the loader has prefetched. */
 static inline void ff_augment_ask(const uint8_t *row, size_t bytes) {
     for (size_t at = 0; bytes >= 128 && at < bytes; at += 64)
         __builtin_prefetch((const void *)((uintptr_t)row + 1024 + at));

@@ -33,8 +33,8 @@ typedef struct piece_job {
 
 /* Consecutive rows of a plane. */
 typedef struct piece_rows {
-    ptrdiff_t from,
-        from_step; /* the first one's pixel 0 in the sample, and the next one's, bytes */
+    ptrdiff_t from; /* bytes of the sample before the first one's pixel 0 */
+    ptrdiff_t from_step;
     uint8_t *to;
     ptrdiff_t to_step;
     uint32_t count;
