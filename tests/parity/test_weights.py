@@ -147,6 +147,10 @@ tap.ok(abs(ours["loss"] - loss) < 1e-4 * max(1, loss), "weights in f16 are read"
 
 # A head for other classes.
 save_file(net_of("resnet18", 1000).state_dict(), "thousand.safetensors")
+for command in ("evaluate", "predict"):
+    done = tap.run([FFTRAIN, command, "-c", "thousand.safetensors", "--data", "set", "--model", "resnet18", "--stem", "imagenet"])
+    tap.ok(done.returncode == 2 and done.stdout == b"" and b"its head is for 1000 classes" in done.stderr and b"has 6; train a new head first" in done.stderr,
+           f"{command} refuses weights with a head for other classes", (done.returncode, done.stdout[-200:], done.stderr))
 done = run(FFTRAIN, "--data", "set", "--model", "resnet18", "--stem", "imagenet", "--batch", 40, "--epochs", 1, "--lr", 0, "--out", "tuned",
            "--weights", "thousand.safetensors")
 before, after = load_file("thousand.safetensors"), load_file("tuned/checkpoints/last/model.safetensors")

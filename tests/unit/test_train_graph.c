@@ -475,7 +475,7 @@ static void groups_are_torchs(void **state) {
     assert_ok(ff_compute_open(&compute, "reference", &(ff_compute_options){.threads = 1}, error));
     assert_ok(ff_plan_create(&plan, graph, compute, 2, true, NULL, NULL, error));
     assert_ok(ff_store_create(&store, graph, compute, plan->convs, plan->tensors, error));
-    assert_ok(ff_store_initialise(&store, 7, error));
+    assert_ok(ff_store_initialise(&store, &(uint64_t){7}, error));
     const float *c = ff_store_value(&store, 3); /* [16][3]: 4 filters a group of 3 inputs */
     for (int o = 0; o < 16; o++)
         for (int i = 0; i < 3; i++)

@@ -148,7 +148,7 @@ static inline void open_net_on(net *n, void (*build)(ff_graph *graph), int chann
     assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, NULL, error));
     assert_ok(
         ff_store_create(&n->store, n->graph, n->compute, n->plan->convs, n->plan->tensors, error));
-    assert_ok(ff_store_initialise(&n->store, 7, error));
+    assert_ok(ff_store_initialise(&n->store, &(uint64_t){7}, error));
     n->plan->store = &n->store;
     n->plan->seed = 7;
 }

@@ -378,6 +378,14 @@ const char *ff_weights_text(const ff_weights *weights) {
     return weights->text;
 }
 
+bool ff_weights_has_head(const ff_weights *weights) {
+    for (int i = 0; i < ff_model_parameter_count(weights->model); i++)
+        if (ff_naming_is_head(weights->model, ff_model_parameter(weights->model, i)) &&
+            !weights->of[i])
+            return false;
+    return true;
+}
+
 ff_status ff_weights_load(const ff_weights *weights, ff_error *error) {
     ff_status status = FF_OK;
     void *values = NULL;

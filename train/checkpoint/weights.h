@@ -63,6 +63,9 @@ void ff_weights_close(ff_weights **weights); /* NULL is accepted */
 /* What is loaded and what is not, in one or two sentences. Owned by the weights. */
 const char *ff_weights_text(const ff_weights *weights);
 
+/* Whether the head is loaded too, so that the model's answers mean something without training. */
+bool ff_weights_has_head(const ff_weights *weights);
+
 /* Opens a file, or the model.safetensors of a folder, without comparing checksums. */
 FF_MUST_USE ff_status ff_weights_open_file(ff_tensors **file, const char *path, ff_error *error);
 

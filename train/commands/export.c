@@ -62,7 +62,8 @@ static ff_status open_model(ff_model **model, ff_weights_net *net, const char *f
     if (!text || !ff_weights_net_parse(net, text))
         FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is not a form of a net",
                             folder));
-    const ff_model_options options = ff_weights_net_model(net);
+    ff_model_options options = ff_weights_net_model(net);
+    options.loaded = true;
     FF_TRY_DONE(ff_model_create(model, &options, error));
     FF_TRY_DONE(ff_weights_open(&weights, &how, *model, error));
     FF_TRY_DONE(ff_weights_load(weights, error));

@@ -176,6 +176,20 @@ static ff_status complete_form(ff_inference *own, const ff_inference_options *op
                    options->data, own->names->name, options->weights, net->model);
 }
 
+/* Refuses weights whose head is for other classes than the set has. */
+static ff_status check_head(const ff_inference *own, const ff_inference_options *options,
+                            const ff_weights *weights, const ff_model_options *model,
+                            ff_error *error) {
+    ff_weights_form form;
+    if (ff_weights_has_head(weights)) return FF_OK;
+    FF_TRY(ff_weights_read_form(&form, options->weights, model, error));
+    return ff_fail(error, FF_USAGE,
+                   "%s: its head is for %u classes, but '%s' of %s has %u; train a new head first: "
+                   "fftrain --recipe finetune --weights %s",
+                   options->weights, form.classes, own->names->name, options->data,
+                   own->net.classes, options->weights);
+}
+
 static ff_status build_model(ff_inference *own, const ff_inference_options *options,
                              ff_error *error) {
     const uint64_t count = ff_dataset_count(own->set);
@@ -185,6 +199,7 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
                                         .compile_nothing = options->tune_seconds == 0};
     FF_TRY(ff_machine_open(&own->machine, &machine, error));
     ff_model_options model = ff_weights_net_model(&own->net);
+    model.loaded = true;
     model.threads = (int)options->threads;
     model.device = ff_machine_device(own->machine);
     ff_error why;
@@ -204,7 +219,8 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
         .average = options->average,
         .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
     FF_TRY(ff_weights_open(&weights, &how, own->model, error));
-    ff_status status = ff_copy_string(&own->text, ff_weights_text(weights), error);
+    ff_status status = check_head(own, options, weights, &net, error);
+    if (status == FF_OK) status = ff_copy_string(&own->text, ff_weights_text(weights), error);
     if (status == FF_OK) status = ff_weights_load(weights, error);
     ff_weights_close(&weights);
     FF_TRY(status);

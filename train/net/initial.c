@@ -59,7 +59,7 @@ static void draw(const ff_graph *graph, int index, uint64_t seed, int threads, f
     if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, graph->layers[p->layer].groups, drawn);
 }
 
-ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
+ff_status ff_store_initialise(ff_store *store, const uint64_t *seed, ff_error *error) {
     ff_compute *compute = store->compute;
     ff_device *device = compute->device;
     ff_device *host = device->table->unified ? device : NULL; /* whose memory may be counted */
@@ -71,7 +71,10 @@ ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
         FF_TRY(host ? host->table->allocate(host, &drawn, bytes, "initial values", error)
                     : ff_alloc(&drawn, bytes, 1, "initial values", error));
         if (!ff_device_is_absent(device)) {
-            draw(store->graph, i, seed, compute->threads, drawn);
+            if (seed)
+                draw(store->graph, i, *seed, compute->threads, drawn);
+            else
+                memset(drawn, 0, bytes);
             ff_store_import(store, i, FF_PART_VALUE, drawn);
         }
         if (host)

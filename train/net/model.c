@@ -181,7 +181,7 @@ static ff_status build(ff_model *model, ff_error *error) {
     FF_TRY(add_plan(model, &training, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
-    FF_TRY(ff_store_initialise(&model->store, options->seed, error));
+    FF_TRY(ff_store_initialise(&model->store, options->loaded ? NULL : &options->seed, error));
     return list_parameters(model, error);
 }
 

@@ -65,6 +65,7 @@ typedef struct ff_model_options {
     int sizes;                     /* number of sizes of images that plans will have; 0 = 1 */
     int threads;                   /* 0 = ff_cpu_count() */
     uint64_t seed;                 /* of the initial parameters and of dropout */
+    bool loaded;                   /* parameters are 0 until they are loaded, and are not drawn */
     ff_loss_form loss;             /* of training; evaluation has cross-entropy */
     double label_smoothing;        /* in [0, 1); of the training loss */
     const float *class_weights; /* [classes] of the training loss, as in ff_loss; copied; NULL = all

@@ -90,8 +90,8 @@ enum { FF_STORE_BLOCKS = 9 + FF_STATES };
 void ff_store_blocks(const ff_store *store, ff_store_block blocks[FF_STORE_BLOCKS]);
 
 /* Draws the initial values: element e of parameter p from
- * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */
-FF_MUST_USE ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error);
+ * ff_philox_draw(*seed, FF_DOMAIN_INIT, p, e, 0). seed: NULL = all are 0, and nothing is drawn. */
+FF_MUST_USE ff_status ff_store_initialise(ff_store *store, const uint64_t *seed, ff_error *error);
 
 /* Copies between torch's order in host memory and the device; waits. Only f32 parameters; gradients
  * and state only for trained ones. Importing values also makes the working copy. Failures stick in
