@@ -183,7 +183,7 @@ RUN_TESTS := @BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" CROSS="
     $(if $(CROSS),QEMU_LD_PREFIX="$(SYSROOT)") tests/run --length
 check: ## build what it needs, and run the quick tests: under 2 minutes on two cores; installs nothing
 	$(RUN_TESTS) check
-test: ## install what is missing, build, and run the tests of every promise: under 10 minutes
+test: ## install what is missing, build, and run the tests of every promise: about 25 minutes
 	$(BUILD_ALL)
 	$(RUN_TESTS) $(LENGTH)
 test-long: ## the tests that "make test" leaves out (all: make test LENGTH=all)
