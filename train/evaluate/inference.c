@@ -190,6 +190,25 @@ static ff_status check_head(const ff_inference *own, const ff_inference_options 
                    own->net.classes, options->weights);
 }
 
+/* net: the form that the weights must have. */
+static ff_status load_weights(ff_inference *own, const ff_inference_options *options,
+                              const ff_model_options *net, ff_error *error) {
+    const ff_weights_options how = {
+        .path = options->weights,
+        .net = net,
+        .average = options->average,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
+    ff_weights *weights;
+    ff_status status;
+    FF_TRY(ff_weights_open(&weights, &how, own->model, error));
+    FF_TRY_DONE(check_head(own, options, weights, net, error));
+    FF_TRY_DONE(ff_copy_string(&own->text, ff_weights_text(weights), error));
+    status = ff_weights_load(weights, error);
+done:
+    ff_weights_close(&weights);
+    return status;
+}
+
 static ff_status build_model(ff_inference *own, const ff_inference_options *options,
                              ff_error *error) {
     const uint64_t count = ff_dataset_count(own->set);
@@ -209,21 +228,10 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
         return ff_fail(error, FF_USAGE, "--precision %s: %s (device: %s)", options->precision,
                        why.message, ff_machine_text(own->machine));
     ff_weights_net built = own->net;
-    ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));
     built.stem = ff_model_stem(own->model);
     const ff_model_options net = ff_weights_net_model(&built);
-    const ff_weights_options how = {
-        .path = options->weights,
-        .net = &net,
-        .average = options->average,
-        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
-    FF_TRY(ff_weights_open(&weights, &how, own->model, error));
-    ff_status status = check_head(own, options, weights, &net, error);
-    if (status == FF_OK) status = ff_copy_string(&own->text, ff_weights_text(weights), error);
-    if (status == FF_OK) status = ff_weights_load(weights, error);
-    ff_weights_close(&weights);
-    FF_TRY(status);
+    FF_TRY(load_weights(own, options, &net, error));
     FF_TRY(ff_model_plan(own->model, (int)batch, false, &own->plan, error));
     FF_TRY(ff_plan_set_views(own->plan, own->net.views, error));
     return ff_tally_create(&own->tally, own->plan, error);
