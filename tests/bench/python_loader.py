@@ -107,8 +107,8 @@ def peer(name, python, case, workers):
         return script(python, 1, side=name, data=written(name, python, size), batch=256, workers=workers, augment=augment, dtype=dtype,
                       ahead=5)
     data = arrays(size) if name in ("torchvision", "torch") else files(size) if name == "files" else written(name, python, size)
-    return script(python, 2, side="torchvision" if name == "torch" else name, data=data, batch=256 if size == "32" else 64, workers=workers, augment=augment, dtype=dtype,
-                  ahead=2 * workers)
+    return script(python, 2, side="torchvision" if name == "torch" else name, data=data, batch=256 if size == "32" else 64,
+                  workers=workers, augment=augment, dtype=dtype, ahead=2 * workers)
 
 
 def best(name, python, case):
@@ -141,8 +141,8 @@ def against_library():
                   f"{rounds.ratio(rates, 'Python', 'C'):.3f} | 0.95 | {others:.2f} |", flush=True)
 
 
-NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "torch": "PyPI's torchvision's DataLoader", "streaming": "MosaicML Streaming's",
-         "files": "torchvision's DataLoader, ImageFolder"}
+NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "torch": "the DataLoader of PyPI's torchvision",
+         "streaming": "MosaicML Streaming's", "files": "torchvision's DataLoader, ImageFolder"}
 CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("32", "crop", "f32", {"ffcv": 3, "torchvision": 50, "streaming": 10}),
     ("32", "crop", "u8", {"ffcv": 3}),

@@ -62,7 +62,7 @@ STREAM(_mm512_stream_si512, __m512i)
         from each[sizeof(from_vector) / sizeof(from)];                                             \
         to made[sizeof each / sizeof *each];                                                       \
         to_vector result;                                                                          \
-        _Static_assert(sizeof result == sizeof made, "as many elements");                          \
+        _Static_assert(sizeof result == sizeof made, "a conversion keeps the number of elements"); \
         memcpy(each, &all, sizeof each);                                                           \
         for (size_t i = 0; i < sizeof each / sizeof *each; i++) {                                  \
             const from v = each[i];                                                                \
