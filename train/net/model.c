@@ -131,6 +131,9 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
     (*plan)->share = model->options.share;
     (*plan)->next = model->plans;
     model->plans = *plan;
+    /* Larger images have elements in a gradient that are always zero for smaller ones. */
+    for (ff_plan *p = model->plans; p; p = p->next)
+        if (model->graph_count > 1) ff_plan_write_all(p);
     return FF_OK;
 }
 

@@ -229,6 +229,11 @@ done:
     return status;
 }
 
+void ff_plan_write_all(ff_plan *plan) {
+    for (int i = 0; i < plan->graph->layer_count; i++)
+        if (plan->convs[i]) plan->convs[i]->shape.gradient_zeroed = false;
+}
+
 void ff_plan_destroy(ff_plan **plan_pointer) {
     ff_plan *plan = *plan_pointer;
     if (!plan) return;

@@ -170,6 +170,10 @@ FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_c
                                      const ff_plan *sibling, ff_error *error);
 void ff_plan_destroy(ff_plan **plan);
 
+/* From now on the plan's convolutions write all elements of their gradients, because another plan
+ * writes elements that are always zero in this one (ff_conv_shape.gradient_zeroed). */
+void ff_plan_write_all(ff_plan *plan);
+
 /* ---- plan_fuse.c ---- */
 
 /* Fills plan->ops (allocated: one per layer) from the graph and plan->tensors, with the fusions
