@@ -2,9 +2,11 @@
  *
  * For images of 1 to 3 channels oneDNN has kernels that read planes. If a pass lacks such a kernel
  * (the gradient of the weights for 1 channel with AVX2), the images are reordered into blocks
- * first. Known gap: the library has only reference loops for the gradient of the first weights with
- * images of 4 to 15 channels and AVX-512, and for groups of several channels that are not a
- * multiple of the block.
+ * first. If the library has only reference loops for blocks, all activations of the pass are
+ * reordered into planes, for which it has matrix products on every processor: these are all passes
+ * on arm64, and groups of several channels that are not a multiple of the block. Known gap: the
+ * gradient of the first weights with images of 4 to 15 channels and AVX-512 is matrix products,
+ * too, which took more than ten times as long as the forward pass.
  *
  * Algorithm: the gradient of the weights of outputs of up to 4 pixels is one matrix product
  * (onednn_patches.c), everything else a direct convolution. A fixed rule makes the choice, without
@@ -24,26 +26,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One pass of a convolution; memories point to the caller's arrays during a call. */
+/* An array of a pass: in the caller's order and, if the pass needs another one, in scratch. The
+ * memories point to the arrays during a call. */
+typedef struct operand {
+    dnnl_memory_t used, callers;
+    dnnl_primitive_t reorder; /* before the pass, or after it if it writes the array; NULL = none */
+    size_t offset;            /* in scratch, after the scratchpad */
+} operand;
+
+/* One pass of a convolution, with the arrays of its forward pass or their gradients. */
+enum { SOURCE, WEIGHTS, DESTINATION, OPERANDS };
 typedef struct pass {
     dnnl_primitive_t primitive;
-    dnnl_memory_t source, weights, bias, destination, scratchpad;
-    /* held -> the pass's order of weights (backward weights: the other way); NULL = the same */
-    dnnl_primitive_t reorder;
-    dnnl_memory_t held;
-    /* images -> the blocked order of the pass, for inputs that no kernel reads directly */
-    dnnl_primitive_t source_reorder;
-    dnnl_memory_t images;
-    size_t weights_offset, source_offset; /* in scratch, after the scratchpad */
+    operand operands[OPERANDS];
+    dnnl_memory_t bias, scratchpad;
     size_t scratch_bytes;
 } pass;
+
+/* The orders of activations in which a pass can be computed. */
+typedef struct orders {
+    ff_dnnl_md source, destination;
+} orders;
 
 typedef struct conv {
     ff_onednn_conv common;
     ff_dnnl_md source, destination, bias, dbias, held;
-    ff_dnnl_order order; /* of the held weights */
-    ff_dnnl_md blocked;  /* images in blocks, if the pass has no kernel for planes; else NULL */
-    bool patches;        /* the gradient of the weights is onednn_patches.c's */
+    ff_dnnl_order order;  /* of the held weights */
+    ff_dnnl_md blocked;   /* the source in blocks, if it is images of planes; else NULL */
+    ff_dnnl_md planes[2]; /* source and destination in planes */
+    bool patches;         /* the gradient of the weights is onednn_patches.c's */
     pass passes[FF_DNNL_PASSES];
 } conv;
 
@@ -72,17 +83,17 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
            name && strncmp(name, "ref", 3) == 0;
 }
 
-static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, ff_dnnl_md source, ff_dnnl_md any,
+static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, const orders *in, ff_dnnl_md any,
                               dnnl_primitive_desc_t *pd) {
     const ff_conv_shape *s = &c->common.base.shape;
     int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
     int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
     ff_dnnl_conv_desc desc = {
         .pass = FF_DNNL_FORWARD,
-        .source = source,
+        .source = in->source,
         .weights = any,
         .bias = c->bias,
-        .destination = c->destination,
+        .destination = in->destination,
         .strides = {s->stride, s->stride},
         .pad_before = {s->pad, s->pad},
         .pad_after = {after_h, after_w},
@@ -114,53 +125,73 @@ static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
     return status;
 }
 
+/* Which array the pass writes. */
+static int written_by(ff_dnnl_pass which) {
+    return which == FF_DNNL_FORWARD         ? DESTINATION
+           : which == FF_DNNL_BACKWARD_DATA ? SOURCE
+                                            : WEIGHTS;
+}
+
+/* Adds the scratch of a copy in the order `used`, if that is not the caller's. */
+static dnnl_status_t plan_operand(conv *c, operand *o, ff_dnnl_md callers, ff_dnnl_md used,
+                                  bool written, size_t *bytes) {
+    TRY_DNNL(memory_of(c, used, &o->used));
+    if (dnnl_memory_desc_equal(callers, used)) return dnnl_success;
+    TRY_DNNL(memory_of(c, callers, &o->callers));
+    TRY_DNNL(reorder_of(c, written ? used : callers, written ? callers : used, &o->reorder));
+    o->offset = *bytes;
+    *bytes += ff_align_u64(dnnl_memory_desc_get_size(used), 4096);
+    return dnnl_success;
+}
+
 /* Creates the primitive and memories of a pass from its descriptor. */
 static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
-                                 ff_dnnl_md source, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
+                                 const orders *in, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
     pass *p = &c->passes[which];
     TRY_DNNL(dnnl_primitive_create(&p->primitive, pd));
-    TRY_DNNL(memory_of(c, source, &p->source));
-    TRY_DNNL(memory_of(c, c->destination, &p->destination));
-    TRY_DNNL(memory_of(c, weights, &p->weights));
     TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
     ff_dnnl_md bias = which == FF_DNNL_BACKWARD_WEIGHTS ? c->dbias : c->bias;
     if (bias) TRY_DNNL(memory_of(c, bias, &p->bias));
-    size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
     if (!c->held) TRY_DNNL(ff_dnnl_md_copy(&c->held, weights));
-    if (!dnnl_memory_desc_equal(c->held, weights)) {
-        bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
-        TRY_DNNL(memory_of(c, c->held, &p->held));
-        TRY_DNNL(reorder_of(c, back ? weights : c->held, back ? c->held : weights, &p->reorder));
-        p->weights_offset = bytes;
-        bytes += ff_align_u64(dnnl_memory_desc_get_size(weights), 4096);
-    }
-    if (source == c->blocked) {
-        TRY_DNNL(memory_of(c, c->source, &p->images));
-        TRY_DNNL(reorder_of(c, c->source, c->blocked, &p->source_reorder));
-        p->source_offset = bytes;
-        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->blocked), 4096);
-    }
+    const ff_dnnl_md callers[OPERANDS] = {c->source, c->held, c->destination};
+    const ff_dnnl_md used[OPERANDS] = {in->source, weights, in->destination};
+    size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
+    for (int i = 0; i < OPERANDS; i++)
+        TRY_DNNL(
+            plan_operand(c, &p->operands[i], callers[i], used[i], i == written_by(which), &bytes));
     p->scratch_bytes = bytes;
     if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
     return dnnl_success;
 }
 
+/* The descriptor of the pass in the first orders for which the library has a kernel; else in the
+ * first that it has. */
+static dnnl_status_t choose(const conv *c, ff_dnnl_pass which, ff_dnnl_md any, orders *in,
+                            dnnl_primitive_desc_t *pd) {
+    const orders ways[] = {
+        {c->source, c->destination}, {c->blocked, c->destination}, {c->planes[0], c->planes[1]}};
+    for (int slow = 0; slow <= 1; slow++)
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            *in = ways[i];
+            if (!in->source || describe(c, which, in, any, pd) != dnnl_success) continue;
+            if (slow || !is_slow(*pd)) return dnnl_success;
+            dnnl_primitive_desc_destroy(*pd);
+        }
+    *in = ways[0];
+    return describe(c, which, in, any, pd); /* the error */
+}
+
 static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
-    ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
-    dnnl_status_t status = describe(c, which, source, any, &pd);
-    if (c->blocked && (status != dnnl_success || is_slow(pd))) {
-        if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
-        source = c->blocked;
-        status = describe(c, which, source, any, &pd);
-    }
-    if (status != dnnl_success) return status;
-    status = ff_dnnl_md_query(&weights, pd,
-                              which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
-                                                                : dnnl_query_weights_md);
+    ff_dnnl_md weights = NULL, scratchpad = NULL;
+    orders in;
+    TRY_DNNL(choose(c, which, any, &in, &pd));
+    dnnl_status_t status = ff_dnnl_md_query(
+        &weights, pd,
+        which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
     if (status == dnnl_success)
         status = ff_dnnl_md_query(&scratchpad, pd, dnnl_query_scratchpad_md);
-    if (status == dnnl_success) status = finish_pass(c, which, pd, source, weights, scratchpad);
+    if (status == dnnl_success) status = finish_pass(c, which, pd, &in, weights, scratchpad);
     ff_dnnl_md_destroy(&weights);
     ff_dnnl_md_destroy(&scratchpad);
     dnnl_primitive_desc_destroy(pd);
@@ -206,6 +237,8 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     if (s->input.block == 1 && !s->input_gradient)
         TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, type, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, type, tag_of(&s->output)));
+    TRY_DNNL(ff_dnnl_md_create(&c->planes[0], 4, source, type, dnnl_nchw));
+    TRY_DNNL(ff_dnnl_md_create(&c->planes[1], 4, destination, type, dnnl_nchw));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, type, dnnl_x));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->dbias, 1, bias, dnnl_f32, dnnl_x));
     if (sibling && sibling->common.way != &ff_primitive_way)
@@ -232,17 +265,17 @@ static void destroy(ff_conv *base) {
     for (int i = 0; i < FF_DNNL_PASSES; i++) {
         pass *p = &c->passes[i];
         if (p->primitive) dnnl_primitive_destroy(p->primitive);
-        if (p->reorder) dnnl_primitive_destroy(p->reorder);
-        if (p->source_reorder) dnnl_primitive_destroy(p->source_reorder);
-        release_memory(p->source);
-        release_memory(p->weights);
+        for (operand *o = p->operands; o < p->operands + OPERANDS; o++) {
+            if (o->reorder) dnnl_primitive_destroy(o->reorder);
+            release_memory(o->used);
+            release_memory(o->callers);
+        }
         release_memory(p->bias);
-        release_memory(p->destination);
         release_memory(p->scratchpad);
-        release_memory(p->held);
-        release_memory(p->images);
     }
     ff_dnnl_md_destroy(&c->blocked);
+    ff_dnnl_md_destroy(&c->planes[0]);
+    ff_dnnl_md_destroy(&c->planes[1]);
     ff_dnnl_md_destroy(&c->source);
     ff_dnnl_md_destroy(&c->destination);
     ff_dnnl_md_destroy(&c->bias);
@@ -274,12 +307,11 @@ static void export(const ff_conv *base, const float *held, float *oihw) {
     ff_order_export(&((const conv *)base)->order, held, oihw);
 }
 
-static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
-                             const void *source, dnnl_memory_t to, void *destination) {
-    TRY_DNNL(dnnl_memory_set_data_handle(from, (void *)source));
-    TRY_DNNL(dnnl_memory_set_data_handle(to, destination));
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
+/* Between the caller's array and the one in scratch. */
+static dnnl_status_t reorder(const conv *c, const operand *o, bool written) {
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, written ? o->used : o->callers},
+                                         {DNNL_ARG_TO, written ? o->callers : o->used}};
+    return dnnl_primitive_execute(o->reorder, c->common.self->stream, 2, arguments);
 }
 
 /* Whether the pass reads parts of its scratch that it does not write (seen with oneDNN 2.6): in
@@ -291,27 +323,28 @@ static bool reads_unwritten(const conv *c, ff_dnnl_pass which) {
            s->input.w < s->stride;
 }
 
-/* Runs one pass. `weights` is read, except that the backward pass of the weights writes it. */
-static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, void *weights,
+/* Runs one pass, which writes one of the arrays (written_by). */
+static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, const void *weights,
                          const void *bias, const void *destination, char *scratch) {
-    pass *p = &c->passes[which];
+    const pass *p = &c->passes[which];
     const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
-    void *inner = p->reorder ? scratch + p->weights_offset : weights;
+    const void *const arrays[OPERANDS] = {source, weights, destination};
+    const int written = written_by(which);
     if (reads_unwritten(c, which)) memset(scratch, 0, p->scratch_bytes);
-    if (p->source_reorder) {
-        void *blocked = scratch + p->source_offset;
-        TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
-        source = blocked;
+    for (int i = 0; i < OPERANDS; i++) {
+        const operand *o = &p->operands[i];
+        void *array = (void *)arrays[i];
+        TRY_DNNL(dnnl_memory_set_data_handle(o->used, o->reorder ? scratch + o->offset : array));
+        if (o->reorder) TRY_DNNL(dnnl_memory_set_data_handle(o->callers, array));
+        if (o->reorder && i != written) TRY_DNNL(reorder(c, o, false));
     }
-    if (p->reorder && !back) TRY_DNNL(reorder(c, p->reorder, p->held, weights, p->weights, inner));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->source, (void *)source));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->weights, inner));
-    TRY_DNNL(dnnl_memory_set_data_handle(p->destination, (void *)destination));
     TRY_DNNL(dnnl_memory_set_data_handle(p->scratchpad, scratch));
     dnnl_exec_arg_t arguments[5] = {
-        {which == FF_DNNL_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, p->source},
-        {back ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, p->weights},
-        {which == FF_DNNL_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, p->destination},
+        {which == FF_DNNL_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
+         p->operands[SOURCE].used},
+        {back ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, p->operands[WEIGHTS].used},
+        {which == FF_DNNL_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
+         p->operands[DESTINATION].used},
         {DNNL_ARG_SCRATCHPAD, p->scratchpad},
     };
     int count = 4;
@@ -320,18 +353,18 @@ static dnnl_status_t run(conv *c, ff_dnnl_pass which, const void *source, void *
         arguments[count++] = (dnnl_exec_arg_t){back ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, p->bias};
     }
     TRY_DNNL(dnnl_primitive_execute(p->primitive, c->common.self->stream, count, arguments));
-    if (p->reorder && back) TRY_DNNL(reorder(c, p->reorder, p->weights, inner, p->held, weights));
+    if (p->operands[written].reorder) TRY_DNNL(reorder(c, &p->operands[written], true));
     return dnnl_stream_wait(c->common.self->stream);
 }
 
 static dnnl_status_t forward(ff_conv *base, const void *x, const void *w, const void *bias, void *y,
                              void *scratch) {
-    return run((conv *)base, FF_DNNL_FORWARD, x, (void *)w, bias, y, scratch);
+    return run((conv *)base, FF_DNNL_FORWARD, x, w, bias, y, scratch);
 }
 
 static dnnl_status_t backward_data(ff_conv *base, const void *dy, const void *w, void *dx,
                                    void *scratch) {
-    return run((conv *)base, FF_DNNL_BACKWARD_DATA, dx, (void *)w, NULL, dy, scratch);
+    return run((conv *)base, FF_DNNL_BACKWARD_DATA, dx, w, NULL, dy, scratch);
 }
 
 static dnnl_status_t backward_weights(ff_conv *base, const void *x, const void *dy, void *dw,

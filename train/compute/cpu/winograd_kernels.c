@@ -5,7 +5,21 @@
 
 #include <string.h>
 
+#if FF_HAS_TARGETS || defined(__aarch64__)
+
+/* x86's loops are those of its instruction sets; arm64's are the baseline, whose vectors (NEON) the
+ * compiler makes: their products and sums are rounded once here, as x86's are. */
 #if FF_HAS_TARGETS
+#define FAST_ALONE
+#define KERNELS_OF(block, dtype) KERNELS_OF_(block##_fast_##dtype)
+#elif defined(__clang__)
+#pragma STDC FP_CONTRACT ON
+#else
+#pragma GCC optimize("fp-contract=fast")
+#endif
+#ifndef KERNELS_OF
+#define KERNELS_OF(block, dtype) KERNELS_OF_(block##_baseline_##dtype)
+#endif
 
 enum {
     TILE = FF_WINOGRAD_TILE,
@@ -47,20 +61,20 @@ FF_INLINE window window_of(const ff_winograd_images *s, size_t tile, int side, i
     return w;
 }
 
-#define FAST_ALONE
 #define KERNELS "train/compute/cpu/winograd_kernels.inc"
 #include "train/compute/cpu/kernel_variants.inc"
 
-#define KERNELS_OF(ending)                                                                         \
+#define KERNELS_OF_(ending)                                                                        \
     {                                                                                              \
         read_inputs_##ending, read_gradients_##ending, write_tiles_##ending,                       \
             read_filters_##ending, read_turned_##ending, write_filters_##ending, multiply_##ending \
     }
 
 const ff_winograd_kernels *ff_winograd_kernels_of(ff_dtype dtype, int block) {
-    static const ff_winograd_kernels of_8[] = {KERNELS_OF(8_fast_f32), KERNELS_OF(8_fast_bf16)};
-    static const ff_winograd_kernels of_16[] = {KERNELS_OF(16_fast_f32), KERNELS_OF(16_fast_bf16)};
-    if ((block != 8 && block != 16) || !ff_has_vectors(block)) return NULL;
+    static const ff_winograd_kernels of_8[] = {KERNELS_OF(8, f32), KERNELS_OF(8, bf16)};
+    static const ff_winograd_kernels of_16[] = {KERNELS_OF(16, f32), KERNELS_OF(16, bf16)};
+    if (block != 8 && block != 16) return NULL;
+    if (FF_HAS_TARGETS && !ff_has_vectors(block)) return NULL;
     return (block == 8 ? of_8 : of_16) + (dtype == FF_BF16);
 }
 

@@ -47,7 +47,7 @@ typedef struct ff_winograd_images {
     size_t blocks, high, wide, tiles_high, tiles_wide;
 } ff_winograd_images;
 
-/* The loops for blocks of 8 channels (AVX2) or of 16 (AVX-512): `lanes`. */
+/* The loops for blocks of 8 channels (AVX2, NEON) or of 16 (AVX-512): `lanes`. */
 typedef struct ff_winograd_kernels {
     /* Tiles [first, first + count) to the rows from `row` on: B' x B of the 6x6 pixels around an
      * output's tile, and A dy A' of a tile. The matrices' columns are the channels of the blocks
