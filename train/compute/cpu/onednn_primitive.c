@@ -2,11 +2,11 @@
  *
  * For images of 1 to 3 channels oneDNN has kernels that read planes. If a pass lacks such a kernel
  * (the gradient of the weights for 1 channel with AVX2), the images are reordered into blocks
- * first. If the library has only reference loops for blocks, all activations of the pass are
- * reordered into planes, for which it has matrix products on every processor: these are all passes
- * on arm64, and groups of several channels that are not a multiple of the block. Known gap: the
- * gradient of the first weights with images of 4 to 15 channels and AVX-512 is matrix products,
- * too, which took more than ten times as long as the forward pass.
+ * first. If the library has no kernel for blocks, all activations of the pass are reordered: into
+ * channels last, for which it has kernels of the gradient of the first weights with images of 4 to
+ * 15 channels and AVX-512; or into planes, for which it has matrix products on every processor:
+ * these are all passes on arm64, and groups of several channels that are not a multiple of the
+ * block.
  *
  * Algorithm: the gradient of the weights of outputs of up to 4 pixels is one matrix product
  * (onednn_patches.c), everything else a direct convolution. A fixed rule makes the choice, without
@@ -53,7 +53,8 @@ typedef struct conv {
     ff_dnnl_md source, destination, bias, dbias, held;
     ff_dnnl_order order;  /* of the held weights */
     ff_dnnl_md blocked;   /* the source in blocks, if it is images of planes; else NULL */
-    ff_dnnl_md planes[2]; /* source and destination in planes */
+    ff_dnnl_md planes[2]; /* source and destination in planes, */
+    ff_dnnl_md pixels[2]; /* and with channels last */
     bool patches;         /* the gradient of the weights is onednn_patches.c's */
     pass passes[FF_DNNL_PASSES];
 } conv;
@@ -75,12 +76,15 @@ static dnnl_format_tag_t weights_tag_of(const ff_tensor *input) {
     return input->block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o;
 }
 
-/* Whether the library has only its reference loops for this convolution, which are hundreds of
- * times slower than a kernel. */
-static bool is_slow(dnnl_primitive_desc_t pd) {
+/* 0: a kernel; 1: matrix products, for the gradient of the first weights with AVX-512 ten times as
+ * slow; 2: the library's reference loops, hundreds of times slower than a kernel. */
+enum { KERNEL, PRODUCTS, REFERENCE };
+static int slowness(dnnl_primitive_desc_t pd) {
     const char *name = NULL;
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-           name && strncmp(name, "ref", 3) == 0;
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
+        return KERNEL;
+    if (strncmp(name, "ref", 3) == 0) return REFERENCE;
+    return strstr(name, "gemm") ? PRODUCTS : KERNEL;
 }
 
 static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, const orders *in, ff_dnnl_md any,
@@ -164,17 +168,18 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
     return dnnl_success;
 }
 
-/* The descriptor of the pass in the first orders for which the library has a kernel; else in the
- * first that it has. */
+/* The descriptor of the pass in the orders that are computed fastest, the first of them. */
 static dnnl_status_t choose(const conv *c, ff_dnnl_pass which, ff_dnnl_md any, orders *in,
                             dnnl_primitive_desc_t *pd) {
-    const orders ways[] = {
-        {c->source, c->destination}, {c->blocked, c->destination}, {c->planes[0], c->planes[1]}};
-    for (int slow = 0; slow <= 1; slow++)
+    const orders ways[] = {{c->source, c->destination},
+                           {c->blocked, c->destination},
+                           {c->planes[0], c->planes[1]},
+                           {c->pixels[0], c->pixels[1]}};
+    for (int slow = KERNEL; slow <= REFERENCE; slow++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             *in = ways[i];
             if (!in->source || describe(c, which, in, any, pd) != dnnl_success) continue;
-            if (slow || !is_slow(*pd)) return dnnl_success;
+            if (slowness(*pd) <= slow) return dnnl_success;
             dnnl_primitive_desc_destroy(*pd);
         }
     *in = ways[0];
@@ -239,6 +244,8 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, type, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->planes[0], 4, source, type, dnnl_nchw));
     TRY_DNNL(ff_dnnl_md_create(&c->planes[1], 4, destination, type, dnnl_nchw));
+    TRY_DNNL(ff_dnnl_md_create(&c->pixels[0], 4, source, type, dnnl_nhwc));
+    TRY_DNNL(ff_dnnl_md_create(&c->pixels[1], 4, destination, type, dnnl_nhwc));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, type, dnnl_x));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->dbias, 1, bias, dnnl_f32, dnnl_x));
     if (sibling && sibling->common.way != &ff_primitive_way)
@@ -274,8 +281,8 @@ static void destroy(ff_conv *base) {
         release_memory(p->scratchpad);
     }
     ff_dnnl_md_destroy(&c->blocked);
-    ff_dnnl_md_destroy(&c->planes[0]);
-    ff_dnnl_md_destroy(&c->planes[1]);
+    for (int i = 0; i < 2; i++) ff_dnnl_md_destroy(&c->planes[i]);
+    for (int i = 0; i < 2; i++) ff_dnnl_md_destroy(&c->pixels[i]);
     ff_dnnl_md_destroy(&c->source);
     ff_dnnl_md_destroy(&c->destination);
     ff_dnnl_md_destroy(&c->bias);
