@@ -43,7 +43,8 @@ static inline bool ff_has_vectors(int block) {
 #define FF_INLINE static inline __attribute__((always_inline))
 
 /* Floats, the integers of their comparisons, their bits, and the bits of 16-bit elements, one per
- * channel of a block. */
+ * channel of a block; ff_v4 is half a block of 8. */
+typedef float ff_v4 __attribute__((vector_size(16), may_alias));
 typedef float ff_v8 __attribute__((vector_size(32), may_alias));
 typedef int ff_m8 __attribute__((vector_size(32), may_alias));
 typedef uint32_t ff_w8 __attribute__((vector_size(32), may_alias));
