@@ -127,6 +127,13 @@ write(b"\xef\xbb\xbfIMAGE\tlabel\r\n\r\n" + b"".join(b"%s\t%d\r\n\r\n" % (p.enco
 check("a byte order mark, empty lines, CRLF", {"label": klass(numbers)})
 commas(["two\nlines, and \"quotes\"", "b", "b", "b", "b", "b"], header=["file", "text"])
 check("a cell of two lines", {"text": klass([1, 0, 0, 0, 0, 0], ["b", "two\nlines, and \"quotes\""])})
+title, text = "t", ""
+while text.encode()[:512].count(b'"') % 2 == 0:  # until byte 512 is within a quoted cell
+    title += "t"
+    rows = [["file", title]] + 5 * list(zip(paths, words))
+    text = "".join("\t".join('"%s"' % cell.replace('"', '""') for cell in row) + "\r\n" for row in rows)
+write(text)
+check("a first part that ends within quotes", {title: klass(5 * [names.index(w) for w in words], names)}, items=5 * items)
 tabs(numbers)
 with open("set/list", "rb") as file:
     data = file.read()

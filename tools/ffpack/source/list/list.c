@@ -51,12 +51,12 @@ static bool is_file(const char *list, const char *cell) {
     return is;
 }
 
-static bool begins_with_header(const char *head, size_t bytes) {
+static bool begins_with_header(const char *head, size_t bytes, bool whole) {
     char *text = NULL;
     ff_table *table = NULL;
     ff_table_row row;
     bool header = ff_copy_bytes(&text, head, bytes, NULL) == FF_OK &&
-                  ff_table_open_text(&table, "", text, bytes, NULL) == FF_OK &&
+                  ff_table_open_text(&table, "", text, bytes, whole, NULL) == FF_OK &&
                   ff_table_next(table, &row, NULL) == FF_OK && row.count &&
                   ff_list_header_find(&row, false).present;
     ff_table_close(&table);
@@ -69,7 +69,7 @@ static bool list_detect(const char *path, const unsigned char *head, size_t head
     char cell[PATH_CELL_BYTES];
     if (!head || ff_archive_looks_like(head, head_bytes)) return false;
     bool whole = head_bytes < PATH_CELL_BYTES; /* a longer file's head has this many */
-    if (begins_with_header((const char *)head, head_bytes)) return true;
+    if (begins_with_header((const char *)head, head_bytes, whole)) return true;
     if (!ff_table_first_cell((const char *)head, head_bytes, whole, cell, sizeof cell))
         return false;
     return is_file(path, cell);

@@ -13,6 +13,7 @@ struct ff_table {
     ff_input *input; /* NULL: the text */
     char *text;
     size_t text_at, text_bytes;
+    bool cut;       /* the text is only the table's beginning */
     char separator; /* 0 = a line is one cell */
     bool quotes;    /* cells may be quoted */
     uint64_t line;  /* the next character's */
@@ -107,17 +108,17 @@ static ff_status begin(ff_table *table, const char *path, ff_error *error) {
     if (table->length >= 3 && !memcmp(table->chunk, mark, 3)) table->at = 3;
     const char *text = (const char *)table->chunk + table->at;
     table->separator = separator_of(text, table->length - table->at);
-    table->quotes =
-        quotes_in(table->separator, text, table->length - table->at, table->length < CHUNK_BYTES);
+    const bool whole = table->length < CHUNK_BYTES && !table->cut;
+    table->quotes = quotes_in(table->separator, text, table->length - table->at, whole);
     return FF_OK;
 }
 
 ff_status ff_table_open(ff_table **out, const char *path, ff_error *error) {
-    return ff_table_open_text(out, path, NULL, 0, error);
+    return ff_table_open_text(out, path, NULL, 0, true, error);
 }
 
 ff_status ff_table_open_text(ff_table **table, const char *path, char *text, size_t bytes,
-                             ff_error *error) {
+                             bool whole, ff_error *error) {
     ff_status status = ff_alloc(table, 1, sizeof **table, "a table", error);
     if (status != FF_OK) {
         free(text);
@@ -125,6 +126,7 @@ ff_status ff_table_open_text(ff_table **table, const char *path, char *text, siz
     }
     (*table)->text = text;
     (*table)->text_bytes = bytes;
+    (*table)->cut = !whole;
     status = begin(*table, path, error);
     if (status != FF_OK) ff_table_close(table);
     return status;

@@ -29,10 +29,10 @@ static inline const char *ff_table_cell(const ff_table_row *row, size_t index) {
 }
 
 FF_MUST_USE ff_status ff_table_open(ff_table **table, const char *path, ff_error *error);
-/* The same from a text; `path` is for messages. It takes ownership of the text, also after a
- * failure. */
+/* The same from a text; `path` is for messages; without `whole` the text is the beginning of the
+ * table. It takes ownership of the text, also after a failure. */
 FF_MUST_USE ff_status ff_table_open_text(ff_table **table, const char *path, char *text,
-                                         size_t bytes, ff_error *error);
+                                         size_t bytes, bool whole, ff_error *error);
 /* The next row, valid until the next call. FF_BAD_DATA naming the line if it has a zero byte,
  * another number of cells than the first row, a quote that does not end, or is too long. */
 FF_MUST_USE ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error);

@@ -42,7 +42,7 @@ static ff_status read_table(reading *from, const ff_archive_member *member, ff_t
     if (status == FF_OK) {
         status = ff_archive_read(from->archive, text, member->bytes, &got, error);
         if (status == FF_OK)
-            status = ff_table_open_text(table, path, text, got, error);
+            status = ff_table_open_text(table, path, text, got, true, error);
         else
             free(text);
     }

@@ -44,7 +44,7 @@ static ff_status open_table(void *context, const char *name, ff_table **table, f
     FF_TRY_DONE(ff_alloc(&text, object.bytes + 1, 1, "a list of labels", error));
     if (object.bytes)
         FF_TRY_DONE(ff_storage_read(from->storage, name, &object, 0, object.bytes, text, error));
-    status = ff_table_open_text(table, path, text, object.bytes, error);
+    status = ff_table_open_text(table, path, text, object.bytes, true, error);
     text = NULL;
 done:
     free(text);
