@@ -9,7 +9,7 @@
  * block.
  *
  * Algorithm: the gradient of the weights of outputs of up to 4 pixels is one matrix product
- * (onednn_patches.c), everything else a direct convolution. A fixed rule makes the choice, without
+ * (onednn_patches.c), everything else is the library's. A fixed rule makes the choice, without
  * timing, so that a run repeats bit for bit. */
 #include "train/compute/cpu/onednn_primitive.h"
 
